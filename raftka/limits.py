@@ -280,6 +280,11 @@ PEER_OUTPUT_BYTES = Limit(
 CONTROLLER_CONNECTIONS = Limit(
     "controller_connections", 2_000, "every node of the cluster makes one to each controller"
 )
+QUORUM_VOTERS = Limit(
+    "quorum_voters",
+    15,
+    "of the metadata: each commit waits for a majority of them, and each node connects to all",
+)
 RAFT_ENTRY_BYTES = Limit("raft_entry_bytes", 8 * MIB, "one atomic batch of metadata records")
 PROPOSALS_IN_FLIGHT = Limit(
     "proposals_in_flight", 4096, "controller commands that wait for their commit, or for their turn"

@@ -20,6 +20,7 @@ TRANSACTION_VERSION = "transaction.version"
 SHARE_VERSION = "share.version"
 # 1: replicas outside the ISR that have all committed records may lead (KIP-966)
 ELR_VERSION = "eligible.leader.replicas.version"
+KRAFT_VERSION = "kraft.version"  # 1: the voters stand in the metadata log (KIP-853)
 # lowest and highest level that a node supports, by feature, as they go over the wire
 Features = tuple[tuple[str, int, int], ...]
 

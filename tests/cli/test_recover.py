@@ -10,8 +10,7 @@ from raftka.cli.recover import recover
 from raftka.cluster.plan import plan_cluster, ports_from
 from raftka.metadata.configs.settings import METADATA_DIRECTORY
 from raftka.metadata.quorum.journal import Journal, Standing
-from raftka.metadata.quorum.raft_messages import REGULAR
-from raftka.metadata.quorum.raft_types import Entry
+from raftka.metadata.quorum.raft_types import REGULAR, Entry
 from raftka.metadata.records import (
     BrokerRegistered,
     ClusterFormed,

@@ -38,6 +38,7 @@ from tests.mutants import (
     scenarios_of_the_quorum,
     scenarios_of_tls,
     scenarios_of_transactions,
+    scenarios_of_voters,
     schemas,
     secured_lives,
     share_groups,
@@ -47,6 +48,7 @@ from tests.mutants import (
     times,
     tls,
     transactions,
+    voters,
 )
 from tests.mutants.directed import SCENARIOS
 from tests.mutants.registry import MUTANTS, Mutant, mutated
@@ -57,6 +59,7 @@ AREAS = tuple(
     module.__name__.rpartition(".")[2]
     for module in (
         raft,
+        voters,
         controller,
         replication,
         log,
@@ -104,4 +107,5 @@ DIRECTED = (
     scenarios_of_exactly_once,
     scenarios_of_tls,
     scenarios_of_transactions,
+    scenarios_of_voters,
 )

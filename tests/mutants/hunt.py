@@ -76,14 +76,16 @@ def _at_work(alone: Alone) -> Lived:
 HUNTS: dict[str, Lived] = {
     "small quorum": _small(raft_life.run_seed),
     "small replication": _small(replication_life.run_seed),
+    "small voters": _small(raft_life.run_voters_seed),
     **{plan.name: _random(plan) for plan in (FAULTS, POWER, WIDTH, DIRECTORIES)},
     "replication struck": _struck(QUIET, OF_REPLICATION),
     "quorum struck": _struck(QUIET, OF_THE_QUORUM),
     **{name: _at_work(work) for name, work in WORKS.items()},
 }
-SMALL = ("small quorum", "small replication")
+SMALL = ("small quorum", "small replication", "small voters")
 OF_AREA: dict[str, tuple[str, ...]] = {
     "raft": ("small quorum", "quorum struck"),
+    "voters": ("small voters",),
     "controller": ("small replication", "quorum struck", "width"),
     "replication": ("small replication", "replication struck", "power"),
     "log": ("replication struck", "power", "compaction"),

@@ -35,7 +35,7 @@ from raftka.metadata.quorum.journal_format import (
     encode_record,
     encode_snapshot,
 )
-from raftka.metadata.quorum.raft_messages import REGULAR
+from raftka.metadata.quorum.raft_types import REGULAR
 from raftka.metadata.records import ExtensionPut, FeatureLevelSet, encode_batch
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.topics.decisions import _content

@@ -9,7 +9,7 @@ from raftka.chaos.checks.metadata import PartitionSeen, Seen
 from raftka.metadata.configs.settings import METADATA_DIRECTORY
 from raftka.metadata.image import MetadataImage
 from raftka.metadata.quorum.journal import Journal
-from raftka.metadata.quorum.raft_messages import NO_OP
+from raftka.metadata.quorum.voter_sets import data_in
 from raftka.runtime.real.files import RealFiles
 
 
@@ -47,7 +47,7 @@ def _entries(who: str, files: RealFiles, path: Path) -> Iterator[PartitionSeen]:
             if index <= image.offset:
                 continue
             before = image
-            (image, delta) = image.apply_entry(index, b"" if command[:1] == NO_OP else command[1:])
+            (image, delta) = image.apply_entry(index, data_in(command))
             new = [
                 topic_id
                 for topic_id in delta.topics_changed

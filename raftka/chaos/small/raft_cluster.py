@@ -17,6 +17,7 @@ from raftka.metadata.quorum.raft import (
     Snapshot,
     WrongCluster,
 )
+from raftka.metadata.quorum.raft_types import NoVoter
 
 FOREVER = float("inf")
 
@@ -50,6 +51,16 @@ class Node:
         self.on_disk_error: Callable[[Node], None] | None = None
         self.on_start: Callable[[Node], None] = lambda node: None
         self._turn_at = FOREVER
+        self.disks = 0  # disks that were lost
+
+    @property
+    def directory_id(self) -> bytes:
+        """A new disk has a new directory."""
+        return b"%8d%8d" % (self.id, self.disks)
+
+    def lose_disk(self) -> None:
+        self.disk = MemoryFiles()
+        self.disks += 1
 
     def now(self) -> float:
         return self.cluster.now * self.rate + self.offset
@@ -60,8 +71,15 @@ class Node:
         self.applied = []
         random = Random(f"{self.cluster.seed}/{self.id}/{self.life}")
         journal = Journal.open(self.disk, "raft", self.id)
+        founders = self.cluster.founders
         self.core = RaftCore(
-            self.id, self.cluster.voters, journal, random, self.now(), self.cluster.config
+            self.id,
+            founders if self.id in founders else (),
+            journal,
+            random,
+            self.now(),
+            self.cluster.config,
+            self.directory_id,
         )
         self._turn_at = FOREVER
         self.on_start(self)
@@ -159,8 +177,11 @@ class Cluster:
         seed: object = 0,
         config: RaftConfig | None = None,
         start: bool = True,
+        later: int = 0,
     ) -> None:
-        self.voters = list(range(1, voters + 1))
+        """`later`: nodes that are no voters when the cluster is formed, and may become some."""
+        self.founders = list(range(1, voters + 1))
+        self.voters = list(range(1, voters + later + 1))
         self.seed, self.random, self.now = seed, Random(f"{seed}/cluster"), 0.0
         self.config = config or RaftConfig()
         self.net = Network()
@@ -168,7 +189,7 @@ class Cluster:
         self.events: list[tuple[float, int, Callable[..., None], tuple[object, ...]]] = []
         self._count = 0
         self._last: dict[tuple[int, int], float] = {}
-        self.refused: list[WrongCluster] = []
+        self.refused: list[NoVoter | WrongCluster] = []
         self.sent = 0  # messages
         self.on_sent: Callable[[int, int, Message], None] = lambda sender, receiver, message: None
         self.nodes = {voter: Node(self, voter, MemoryFiles()) for voter in self.voters}
@@ -256,7 +277,7 @@ class Cluster:
             return  # with the process its connections ended
         try:
             node.core.receive(sender, self.net.wire(message))
-        except WrongCluster as refusal:
+        except (NoVoter, WrongCluster) as refusal:
             self.refused.append(refusal)
             return
         node.wake()

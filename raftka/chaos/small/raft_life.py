@@ -5,12 +5,14 @@ loss of power, of one or of all, between any two calls of the disk; lost disks, 
 cuts, partitions, loss, delay; clocks that go differently. A seed replays to the byte.
 """
 
+from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from random import Random
+from typing import TypeVar
 
 import msgpack
 
-from raftka.chaos.small.memory_files import MemoryFiles
 from raftka.chaos.small.raft_cluster import Cluster, Node
 from raftka.chaos.small.raft_oracle import Oracle, Violation
 from raftka.metadata.quorum.raft import (
@@ -19,10 +21,17 @@ from raftka.metadata.quorum.raft import (
     ProposalsFull,
     RaftConfig,
     SafetyViolated,
+    VotersRefused,
 )
+from raftka.metadata.quorum.voter_sets import QuorumVoter, VoterSet, ids_of, make_set
 
+R = TypeVar("R", bound="Run")
 SECONDS = 20.0
 PROPOSALS = 100
+NODES = 5  # of a life in which voters come and go
+SIZES = (1, 3, 5, 3)  # of the set of voters, one after the other
+ASK_EVERY_S = 0.15
+LOST_DISK_S = 6.0  # an operator leaves the voters alone for so long after a disk was lost
 FAULTS = (
     "crash",
     "power",
@@ -53,12 +62,15 @@ class Run:
             snapshot_every_bytes=random.choice((1000, 3000, 20_000)),
             retain_entries=random.choice((0, 3, 30)),
         )
-        self.cluster = Cluster(random.choice((3, 3, 3, 5)), seed, config, start=False)
+        self.cluster = self._make_cluster(config)
         self.oracle = Oracle(self.cluster)
         self.accepted = 0
         self.faults: list[tuple[float, str]] = []
         self.loss, self.slow_net, self.slow_disk = 0.0, 1.0, 1.0
         self._weather()
+
+    def _make_cluster(self, config: RaftConfig) -> Cluster:
+        return Cluster(self.random.choice((3, 3, 3, 5)), self.seed, config, start=False)
 
     def _weather(self) -> None:
         """Draw the conditions of the whole run: the network's and the disks' usual delays, the
@@ -203,7 +215,7 @@ class Run:
             other.alive and other.core.formed for other in self.cluster.nodes.values()
         ):
             self._down(node, power=True)
-            node.disk = MemoryFiles()
+            node.lose_disk()
 
     def _wipe_at_the_worst_moment(self) -> None:
         """One voter lags behind, another one loses its disk, and as it is back the leader, who
@@ -234,7 +246,7 @@ class Run:
         ):
             return
         self.cluster.crash(lost.id, power=True)
-        lost.disk = MemoryFiles()
+        lost.lose_disk()
         self.cluster.after(self._later(0.001, 0.1), self._up, (lost,))
         self.cluster.after(self._later(0.1, 0.6), self._down_if, (leader, life))
 
@@ -333,9 +345,140 @@ class Run:
         )
 
 
+class VotersRun(Run):
+    """Voters that come and go: one voter becomes three, five, and three again, the leader among
+    those that may go.
+
+    Five nodes follow the log from the beginning. An operator asks whichever node leads for the next
+    change, and asks again as long as it is refused or lost. A voter that lost its disk stays a
+    voter: the operator has its new directory written into the set.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.changes = 0  # that a leader has taken
+        self.reached: list[int] = []  # sizes of committed sets
+        self._goals = deque(SIZES)
+        self._disk_lost_at = float("-inf")
+        self._next_goal_at = 0.0
+
+    def _make_cluster(self, config: RaftConfig) -> Cluster:
+        return Cluster(1, self.seed, config, start=False, later=NODES - 1)
+
+    def play(self) -> None:
+        self.cluster.at(self.random.uniform(0.3, 1.0), self._operate)
+        super().play()
+
+    def _heal(self) -> None:
+        self._next_goal_at = 0.0
+        super()._heal()
+        self.oracle.check(
+            self.cluster.run(30, lambda: not self._goals),
+            f"the voters became {self.reached}, and then no more, 30 s after all healed",
+        )
+        self.oracle.check(
+            self.cluster.run(15, self._all_equal), "not all follow, when the voters are settled"
+        )
+        self._check_invariants()
+        self.oracle.nothing_lost()
+
+    # disks are lost only where enough others have what was on them
+
+    def _may_lose_a_disk(self) -> bool:
+        """With one or two voters a lost disk is the end, as with any quorum."""
+        leader = self.cluster.leader
+        if leader is None or leader.core.voters_index > leader.core.commit_index:
+            return False
+        return len(leader.core.voters) >= 3
+
+    def _wipe(self) -> None:
+        if self._may_lose_a_disk():
+            self._disk_lost_at = self.cluster.now
+            super()._wipe()
+
+    def _wipe_at_the_worst_moment(self) -> None:
+        if self._may_lose_a_disk():
+            self._disk_lost_at = self.cluster.now + 1.0
+            super()._wipe_at_the_worst_moment()
+
+    # the operator
+
+    def _operate(self) -> None:
+        if self._goals:
+            self.cluster.after(self.random.uniform(0.5, 1.5) * ASK_EVERY_S, self._operate)
+        leaders = [
+            node
+            for node in self.cluster.nodes.values()
+            if node.alive and not node.paused and node.core.active
+        ]
+        if leaders and self.cluster.now > self._disk_lost_at + LOST_DISK_S:
+            self._ask(self.random.choice(leaders))
+
+    def _ask(self, leader: Node) -> None:
+        core = leader.core
+        voters = core.voter_set
+        settled = core.voters_index <= core.commit_index
+        if voters is not None and settled:  # controller.quorum.voters goes: see docs/operations.md
+            self.cluster.founders = []
+        if voters is not None and settled and self._goals and len(voters) == self._goals[0]:
+            self.reached.append(self._goals.popleft())
+            pause = (SECONDS - self.cluster.now) / (len(self._goals) + 1)
+            self._next_goal_at = self.cluster.now + self.random.uniform(0, max(0.0, pause))
+        wanted = self._wanted(leader, voters)
+        if wanted is None:
+            return
+        try:
+            core.change_voters(wanted, self.random.choice((b"", b"with records")))
+        except (NotLeader, ProposalsFull, VotersRefused):
+            return
+        self.changes += 1
+        leader.wake()
+        if self.random.random() < 0.3:
+            self._hurry(leader)
+
+    def _hurry(self, leader: Node) -> None:
+        """Ask for more while the change is under way, which is refused, and cut the leader off with
+        some of the others.
+        """
+        nodes = list(self.cluster.nodes.values())
+        side = {leader.id, *(node.id for node in self.random.sample(nodes, 2))}
+        some = make_set(as_voter(node) for node in self.random.sample(nodes, 3))
+        with suppress(NotLeader, ProposalsFull, VotersRefused):
+            leader.core.change_voters(some)
+        ids = self.cluster.voters
+        self._cut((a, b) for a in ids for b in ids if (a in side) != (b in side))
+
+    def _wanted(self, leader: Node, voters: VoterSet | None) -> VoterSet | None:
+        nodes, random = self.cluster.nodes, self.random
+        if voters is None:
+            return make_set(as_voter(nodes[each]) for each in leader.core.voters)
+        if moved := [each for each in voters if each != as_voter(nodes[each.node_id])]:
+            voter = random.choice(moved)
+            return make_set((set(voters) - {voter}) | {as_voter(nodes[voter.node_id])})
+        if not self._goals or self.cluster.now < self._next_goal_at:
+            return None
+        if len(voters) < self._goals[0]:
+            others = sorted(nodes.keys() - ids_of(voters))
+            return make_set({*voters, as_voter(nodes[random.choice(others)])})
+        if len(voters) > self._goals[0]:
+            leads = [each for each in voters if each.node_id == leader.id]
+            leaves = random.choice(leads if leads and random.random() < 0.5 else voters)
+            return make_set(set(voters) - {leaves})
+        return None
+
+
+def as_voter(node: Node) -> QuorumVoter:
+    return QuorumVoter(node.id, node.directory_id, (("CONTROLLER", f"n{node.id}", 9093),))
+
+
 def run_seed(seed: int) -> Run:
     """Raises Violation."""
-    run = Run(seed)
+    return play(Run(seed))
+
+
+def play(run: R) -> R:
+    """Raises Violation, also for anything that a node raises."""
+    seed = run.seed
     try:
         run.play()
     except (SafetyViolated, MalformedMessage) as error:
@@ -349,3 +492,8 @@ def run_seed(seed: int) -> Run:
             f"seed {seed}, at {run.cluster.now:.4f}: {type(error).__name__}: {error}"
         ) from error
     return run
+
+
+def run_voters_seed(seed: int) -> VotersRun:
+    """Raises Violation."""
+    return play(VotersRun(seed))

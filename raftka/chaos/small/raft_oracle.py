@@ -33,6 +33,7 @@ class Oracle:
         self.complete_in: set[int] = set()  # terms whose leader was checked
         self.applied: dict[int, int] = {}  # node -> last index in its present life
         self.highest = 0  # the highest index that any node has applied
+        self.without_vote: dict[int, float] = {}  # node -> since when it leads without a vote
         self.steps = 0
         self.reads = self.snapshots = 0
         cluster.on_sent = self.sends
@@ -47,6 +48,7 @@ class Oracle:
 
     def started(self, node: Node) -> None:
         self.applied[node.id] = 0
+        self.without_vote.pop(node.id, None)
 
     def stepped(self, node: Node) -> None:
         """Election safety: at most one leader in a term. Leader completeness: it has all that was
@@ -58,13 +60,27 @@ class Oracle:
             f"a flood: {self.cluster.sent} messages, {self.steps} steps",
         )
         if node.core.state != "leader":
+            self.without_vote.pop(node.id, None)
             return
+        self._may_lead(node)
         term = node.core.term
         if self.leaders.setdefault(term, node.id) != node.id:
             self.check(False, f"{self.leaders[term]} and {node.id} lead term {term}")
         if term not in self.complete_in:
             self.complete_in.add(term)
             self._complete(node)
+
+    def _may_lead(self, node: Node) -> None:
+        """A leader without a vote steps down when the set of voters without it is committed."""
+        core, now = node.core, node.now()
+        if node.id in core.voters or core.commit_index < core.voters_index:
+            self.without_vote.pop(node.id, None)
+        else:
+            since = self.without_vote.setdefault(node.id, now)
+            self.check(
+                now - since < 2 * self.cluster.config.election_timeout,
+                f"{node.id} goes on to lead, and is no voter",
+            )
 
     def _complete(self, node: Node) -> None:
         journal = node.core.journal

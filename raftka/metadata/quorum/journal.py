@@ -27,6 +27,14 @@ from raftka.metadata.quorum.journal_format import (
     flatten,
 )
 from raftka.metadata.quorum.raft_types import Entry, Snapshot
+from raftka.metadata.quorum.voter_sets import (
+    SET_BEFORE_STATE,
+    SIZE,
+    MalformedVoters,
+    VoterSet,
+    decode_set,
+    take_off,
+)
 from raftka.runtime.interfaces import File, Files
 from raftka.versions import JOURNAL_ITEMS
 
@@ -76,6 +84,8 @@ class Journal:
         # the first one is the base: only its index and term count
         self.entries: list[Entry] = [Entry(b"", 0, 0)]
         self.snapshot: SnapshotHead | None = None
+        # that count at the snapshot; None: those of controller.quorum.voters
+        self.snapshot_voters: VoterSet | None = None
         self.flushed_index = 0  # entries up to there are on the disk
         self.size_bytes = 0  # of the journal file
         self.written_bytes = 0  # since the last snapshot
@@ -146,16 +156,18 @@ class Journal:
         return self.syncing or bool(self._staged)
 
     def read_snapshot(self) -> Snapshot:
-        """The whole snapshot, checked again as it is read."""
+        """The whole snapshot, checked again as it is read, without the voters before its state."""
         assert self.snapshot is not None
         head = self.snapshot
         state = self.read_chunk(0, head.size_bytes)
         if len(state) != head.size_bytes or crc32c(state) != head.crc:
             raise JournalDamaged(f"the snapshot of {self.directory} is damaged")
-        return Snapshot(head.index, head.term, state)
+        return Snapshot(head.index, head.term, take_off(state)[1])
 
     def read_chunk(self, position: int, size: int) -> bytes:
-        """Bytes of the snapshot's state."""
+        """Bytes of the snapshot, as a leader sends them: of the voters, if it has them, and of the
+        state.
+        """
         assert self._snapshot_file is not None
         return self._snapshot_file.read(SNAPSHOT_HEAD + position, size)
 
@@ -236,7 +248,7 @@ class Journal:
     # snapshots, durable when these return; never while a sync is under way
 
     def compact(self, index: int, state: bytes, keep_from: int) -> None:
-        """The state machine's state as of `index`; entries before `keep_from` are forgotten."""
+        """The bytes of a snapshot as of `index`; entries before `keep_from` are forgotten."""
         assert not self.syncing
         term = self.term_at(index)
         assert term is not None
@@ -282,6 +294,18 @@ class Journal:
             self._snapshot_file.close()
         self._snapshot_file = self.files.open(self._snapshot_path)
         self.snapshot = decode_snapshot_head(self._snapshot_file.read(0, SNAPSHOT_HEAD))
+        self.snapshot_voters = self._read_snapshot_voters()
+
+    def _read_snapshot_voters(self) -> VoterSet | None:
+        begin = self.read_chunk(0, 1 + SIZE.size)
+        if begin[:1] != SET_BEFORE_STATE or len(begin) < 1 + SIZE.size:
+            return None
+        assert self.snapshot is not None
+        size = min(SIZE.unpack_from(begin, 1)[0], self.snapshot.size_bytes)
+        try:
+            return decode_set(self.read_chunk(1, SIZE.size + size))[0]
+        except MalformedVoters as error:
+            raise JournalDamaged(f"the snapshot of {self.directory} is damaged: {error}") from error
 
     def _rewrite(self) -> None:
         """A new journal file with all that is in memory, staged or not, as its first record."""

@@ -15,22 +15,33 @@ from collections import deque
 from collections.abc import Sequence
 from random import Random
 
+from raftka.limits import QUORUM_VOTERS, LimitExceeded
 from raftka.metadata.quorum.journal import Journal
 from raftka.metadata.quorum.raft_engine import LEADER, STATES
-from raftka.metadata.quorum.raft_messages import NO_OP, check_message
+from raftka.metadata.quorum.raft_messages import check_message
 from raftka.metadata.quorum.raft_types import (
+    REGULAR,
     Committed,
     EntryTooLarge,
     MalformedMessage,
     Message,
     NotLeader,
+    NoVoter,
     ProposalsFull,
     RaftConfig,
     SafetyViolated,
     Snapshot,
+    VotersRefused,
     WrongCluster,
 )
 from raftka.metadata.quorum.raft_voter import Done, Voter
+from raftka.metadata.quorum.voter_sets import (
+    VoterSet,
+    data_in,
+    differ_by_one,
+    ids_of,
+    put_before,
+)
 from raftka.runtime.interfaces import File
 
 __all__ = [
@@ -44,6 +55,7 @@ __all__ = [
     "RaftCore",
     "SafetyViolated",
     "Snapshot",
+    "VotersRefused",
     "WrongCluster",
 ]
 
@@ -59,11 +71,14 @@ class RaftCore:
         random: Random,
         now: float,
         config: RaftConfig = RaftConfig(),  # noqa: B008  # it is frozen
+        directory_id: bytes = bytes(16),
     ) -> None:
-        assert node_id in voters
+        """`voters`: controller.quorum.voters; empty on a node that is to become a voter later.
+        `directory_id`: 16 bytes, of the directory with the journal.
+        """
         self.journal = journal
-        self._me, self._config, self._voters = node_id, config, sorted(voters)
-        self._voter = Voter(node_id, sorted(voters), journal, random, now, config)
+        self._me, self._config = node_id, config
+        self._voter = Voter(node_id, sorted(voters), journal, random, now, config, directory_id)
         self._inbox: deque[tuple[int, Message]] = deque()
         self._outbox: list[tuple[int, Message]] = []  # may leave
         self._handed = 0  # index of the last entry that take_committed returned
@@ -92,14 +107,27 @@ class RaftCore:
 
     @property
     def voters(self) -> Sequence[int]:
-        return self._voters
+        """The ids of the set that counts, in order."""
+        return sorted(self._voter.voter_ids)
+
+    @property
+    def voter_set(self) -> VoterSet | None:
+        """The last set of the log, committed or not; None: the voters are those of
+        controller.quorum.voters.
+        """
+        return self._voter.sets.current
+
+    @property
+    def voters_index(self) -> int:
+        """Index of the last set of the log; 0: it has none."""
+        return self._voter.sets.index
 
     def acknowledged(self, voter: int) -> int:
         """Index up to which that voter is known to have everything; in a leader's eyes."""
         return (
             self.last_index
             if voter == self._me
-            else self._voter.match_index.get(self._voter.nodes[voter], 0)
+            else self._voter.match_index.get(self._voter.node(voter), 0)
         )
 
     @property
@@ -138,16 +166,25 @@ class RaftCore:
     # what comes in
 
     def receive(self, sender: int, message: Message) -> None:
-        """Raises MalformedMessage or WrongCluster: then its connection should be closed."""
+        """Raises MalformedMessage (NoVoter is one) or WrongCluster: then its connection should be
+        closed.
+        """
         check_message(message)
-        if sender not in self._voter.nodes or sender == self._me:
-            raise MalformedMessage(f"{sender} is no other voter")
+        if sender == self._me or not self._may_speak(sender):
+            raise NoVoter(f"{sender} is no other voter")
         if message["type"] == "hello":
             self._voter.membership.check(sender, message)
         self._put(sender, message)
 
+    def _may_speak(self, sender: int) -> bool:
+        """With the voters of controller.quorum.voters there are no others. A log with its own
+        voters is open to nodes that become voters later, or were voters before.
+        """
+        voter = self._voter
+        return sender in voter.voter_ids or voter.sets.current is not None or not voter.is_voter
+
     def peer_up(self, node_id: int) -> None:
-        """There is a connection to this voter."""
+        """There is a connection to this node, a voter or one that follows the log as it."""
         self._put(node_id, {"type": "up"})
 
     def peer_lost(self, node_id: int) -> None:
@@ -166,16 +203,56 @@ class RaftCore:
 
         Raises NotLeader, ProposalsFull, EntryTooLarge.
         """
-        if not self.active:
-            raise NotLeader(None if self.leader == self._me else self.leader)
-        if len(data) > self._config.entry_max_bytes:
-            raise EntryTooLarge(len(data))
-        waiting = self.last_index - self.commit_index
-        if waiting >= self._config.proposals_max or self._voter.transferring:
-            raise ProposalsFull(waiting)
+        self._check_proposal(len(data))
         assert data, "an empty entry is a leader's own"
         self._untouched = False
         return self._voter.add_entry(data)
+
+    def _check_proposal(self, size_bytes: int) -> None:
+        if not self.active:
+            raise NotLeader(None if self.leader == self._me else self.leader)
+        if size_bytes > self._config.entry_max_bytes:
+            raise EntryTooLarge(size_bytes)
+        waiting = self.last_index - self.commit_index
+        if waiting >= self._config.proposals_max or self._voter.transferring:
+            raise ProposalsFull(waiting)
+
+    def change_voters(self, voters: VoterSet, data: bytes = b"") -> int:
+        """Propose a set of voters, with records of the metadata log; `data` may be empty. The set
+        counts from now on. Returns the index as `propose` does.
+
+        Raises VotersRefused: the set before is not committed yet; more than one voter comes or
+        goes; a node or a directory that comes has not caught up; a majority of the set has not
+        answered for an election timeout. Raises NotLeader and LimitExceeded (ProposalsFull,
+        EntryTooLarge) too.
+        """
+        self._check_proposal(len(data))
+        voter, ids = self._voter, ids_of(voters)
+        if len(voters) > QUORUM_VOTERS.value:
+            raise LimitExceeded(QUORUM_VOTERS, len(voters))
+        self._check_pending()
+        if voter.sets.current is None and ids != voter.voter_ids:
+            raise VotersRefused("the first set has the voters of controller.quorum.voters")
+        if ids != voter.voter_ids and not differ_by_one(voter.voter_ids, ids):
+            raise VotersRefused("one voter comes or goes at a time")
+        known = {(each.node_id, each.directory_id) for each in voter.sets.current or ()}
+        for each in voters:
+            comes = (each.node_id, each.directory_id) not in known
+            if comes and not voter.has_caught_up(each.node_id, each.directory_id):
+                raise VotersRefused(f"node {each.node_id} has not caught up")
+        since = voter.now - self._config.election_timeout
+        if sum(voter.answered_since(each, since) for each in ids) <= len(ids) // 2:
+            raise VotersRefused("a majority of these voters does not answer")
+        self._untouched = False
+        return voter.add_voters(voters, data)
+
+    def _check_pending(self) -> None:
+        if self.voters_index > self.commit_index:
+            raise VotersRefused("a change of the voters is not committed yet")
+
+    def has_caught_up(self, node_id: int, directory_id: bytes) -> bool:
+        """Leader: this node may become a voter, see `change_voters`."""
+        return self._voter.has_caught_up(node_id, directory_id)
 
     def read_index(self, done: Done) -> None:
         """Call `done(index)`: a node that has applied all up to `index` has every entry committed
@@ -266,7 +343,11 @@ class RaftCore:
     def _write_snapshot(self, index: int, state: bytes) -> None:
         self._wanted_snapshot = None
         if index > self.journal.snapshot_index:
-            self.journal.compact(index, state, keep_from=self._keep_from(index))
+            sets = self._voter.sets
+            self.journal.compact(
+                index, put_before(sets.at(index), state), keep_from=self._keep_from(index)
+            )
+            sets.forget_before(index)
         self.journal.written_bytes = 0
 
     def _keep_from(self, index: int) -> int:
@@ -375,7 +456,8 @@ class RaftCore:
         entries = journal.entries
         for at in range(from_index - base, self.commit_index - base + 1):
             command, index, term = entries[at]
-            found.append(Committed(index, term, b"" if command[:1] == NO_OP else command[1:]))
+            data = command[1:] if command[:1] == REGULAR else data_in(command)
+            found.append(Committed(index, term, data))
             size += len(command)
             if size >= self._config.batch_bytes:
                 break

@@ -16,8 +16,17 @@ from typing import Any
 
 from raftka.metadata.quorum.journal import Journal
 from raftka.metadata.quorum.pysyncobj_core import Node, SyncObj, SyncObjConf, Transport, syncobj
-from raftka.metadata.quorum.raft_messages import NO_OP, REGULAR
-from raftka.metadata.quorum.raft_types import Entry, Message, RaftConfig, SafetyViolated
+from raftka.metadata.quorum.raft_types import (
+    NO_OP,
+    REGULAR,
+    VOTERS,
+    Entry,
+    Message,
+    RaftConfig,
+    SafetyViolated,
+)
+from raftka.metadata.quorum.raft_voters import VoterSets
+from raftka.metadata.quorum.voter_sets import VoterSet, voters_command
 
 FOLLOWER, CANDIDATE, LEADER = 0, 1, 2
 STATES = ("follower", "candidate", "leader")
@@ -38,17 +47,25 @@ class VoterNode(Node, int):  # type: ignore[misc]
         return int.__new__(cls, voter)
 
 
+# SyncObj counts its own node always. Where that has no vote, this voter stands in the set of the
+# others beside it: it never answers, so that a majority of the real ones is needed.
+NOBODY = VoterNode(-1)
+
+
 class LogOfSyncObj:
     """The journal, as SyncObj calls it."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, engine: "Engine") -> None:
         self._journal = journal
+        self._engine = engine
 
     def add(self, command: bytes, idx: int, term: int) -> None:
-        self._journal.append(Entry(bytes(command), idx, term))
+        self._engine.append(Entry(bytes(command), idx, term))
 
     def deleteEntriesFrom(self, at: int) -> None:
-        self._journal.cut(self._journal.entries[at].index)
+        index = self._journal.entries[at].index
+        self._journal.cut(index)
+        self._engine.voters_cut(index)
 
     def setCurrentTerm(self, term: int, vote: int | None) -> None:
         self._journal.set_vote(term, vote)
@@ -103,6 +120,7 @@ class Engine(SyncObj):  # type: ignore[misc]
     """
 
     _SyncObj__connectedNodes: set[Node]
+    _SyncObj__otherNodes: set[Node]
 
     def __init__(
         self,
@@ -114,9 +132,11 @@ class Engine(SyncObj):  # type: ignore[misc]
         config: RaftConfig,
     ) -> None:
         self.journal, self.random, self.now, self.config = journal, random, now, config
-        self.nodes = {voter: VoterNode(voter) for voter in voters}
+        self.me, self.sets = me, VoterSets(voters, journal)
+        self.nodes = {voter: VoterNode(voter) for voter in (*voters, *self.sets.ids, me)}
         self.outbox: list[tuple[int, Message]] = []
-        self.majority = len(voters) // 2 + 1
+        self.voter_ids = self.sets.ids  # of the set that counts
+        self.majority = len(self.voter_ids) // 2 + 1
         self.send_now = False  # a round of append_entries need not wait for the heartbeat
         # the round tells of a commit, and nothing else: nobody waits for answers to it
         self._quiet = False
@@ -136,11 +156,12 @@ class Engine(SyncObj):  # type: ignore[misc]
         self._use_clock()
         super().__init__(
             self.nodes[me],
-            [self.nodes[v] for v in voters if v != me],
+            self._other_voters(),
             self._conf_for(config),
             transport=_Outlet(self),
         )
-        self._restore(NEVER if len(voters) == 1 else now + config.quick * (1 + random.random()))
+        alone = self.voter_ids == {me}
+        self._restore(NEVER if alone else now + config.quick * (1 + random.random()))
 
     def _conf_for(self, config: RaftConfig) -> SyncObjConf:
         slowest = config.election_timeout * 1.5
@@ -164,7 +185,7 @@ class Engine(SyncObj):  # type: ignore[misc]
         """
         journal = self.journal
         self._poller = _NoPoller()
-        self._SyncObj__raftLog = LogOfSyncObj(journal)
+        self._SyncObj__raftLog = LogOfSyncObj(journal, self)
         self._SyncObj__needLoadDumpFile = False
         self._SyncObj__raftCurrentTerm, self._SyncObj__votedForNodeId = journal.term, journal.vote
         self._SyncObj__raftCommitIndex = self._SyncObj__raftLastApplied = journal.snapshot_index
@@ -212,6 +233,84 @@ class Engine(SyncObj):  # type: ignore[misc]
 
     def lost_leadership(self) -> None:
         raise NotImplementedError
+
+    # the voters
+
+    @property
+    def is_voter(self) -> bool:
+        """This node is in the set that counts."""
+        return self.me in self.voter_ids
+
+    def node(self, node_id: int) -> VoterNode:
+        return self.nodes.setdefault(node_id, VoterNode(node_id))
+
+    def _other_voters(self) -> list[VoterNode]:
+        others = [self.node(voter) for voter in sorted(self.voter_ids) if voter != self.me]
+        return others if self.is_voter else [*others, NOBODY]
+
+    def append(self, entry: Entry) -> None:
+        """Append an entry to the log. A set of voters in it counts at once, not from its commit on:
+        else two sets without a common voter in their majorities could count at the same time.
+        """
+        self.journal.append(entry)
+        if entry.command[:1] == VOTERS:
+            self.sets.appended(entry)
+            self.use_voters()
+
+    def voters_cut(self, index: int) -> None:
+        """Entries from `index` on are gone: the set before them counts again."""
+        if index <= self.sets.index:
+            self.sets.cut(index)
+            self.use_voters()
+
+    def use_voters(self) -> None:
+        """Count by the last set of the log from now on."""
+        if self.sets.ids == self.voter_ids:
+            return
+        before = self._SyncObj__otherNodes
+        self.voter_ids = self.sets.ids
+        self.majority = len(self.voter_ids) // 2 + 1
+        self._SyncObj__otherNodes = others = set(self._other_voters())
+        self._SyncObj__readonlyNodes = self._SyncObj__connectedNodes - others
+        for node in before - others - self._SyncObj__connectedNodes:
+            self._forget(node)
+        for node in others:
+            self._track(node)
+
+    def _track(self, node: VoterNode) -> None:
+        """Give the node a place in what a leader keeps for each."""
+        self.match_index.setdefault(node, 0)
+        self.next_index.setdefault(node, self.journal.last.index + 1)
+        self._SyncObj__lastResponseTime.setdefault(node, NEVER)
+
+    def connected(self, node: VoterNode) -> None:
+        """The node has greeted. One without a vote gets the entries too, and is not counted."""
+        self._SyncObj__onNodeConnected(node)
+        if node.id not in self.voter_ids:
+            self._SyncObj__readonlyNodes.add(node)
+        self._track(node)
+
+    def disconnected(self, node: VoterNode) -> None:
+        self._SyncObj__onNodeDisconnected(node)
+        if node.id not in self.voter_ids:
+            self._SyncObj__readonlyNodes.discard(node)
+            self._forget(node)
+
+    def _forget(self, node: Node) -> None:
+        """A new leader begins with nothing for voters and connected nodes alone: of others nothing
+        may be left, which would be of an earlier term.
+        """
+        for kept in (self.match_index, self.next_index, self._SyncObj__lastResponseTime):
+            kept.pop(node, None)
+        self._sent.pop(node.id, None)
+        self._again_since.pop(node.id, None)
+        self.nodes.pop(node.id, None)
+
+    def answered_since(self, voter: int, when: float) -> bool:
+        """This voter has answered its leader since then."""
+        return voter == self.me or bool(
+            self._SyncObj__lastResponseTime.get(self.node(voter), NEVER) >= when
+        )
 
     # elections
 
@@ -371,6 +470,12 @@ class Engine(SyncObj):  # type: ignore[misc]
         self.send_now = True
         return index
 
+    def add_voters(self, voters: VoterSet, data: bytes) -> int:
+        index = self.journal.last.index + 1
+        self.append(Entry(voters_command(voters, data), index, self.term))
+        self.send_now = True
+        return index
+
     # sending
 
     def _SyncObj__sendAppendEntries(self) -> None:
@@ -471,7 +576,8 @@ class Engine(SyncObj):  # type: ignore[misc]
 
     def broadcast(self, message: Message) -> None:
         for node in self._SyncObj__otherNodes:
-            self.send(node, message)
+            if node is not NOBODY:
+                self.send(node, message)
 
     def stock_receive(self, node: Node, message: Message) -> None:
         """Pass a message to SyncObj's own handler, behind the guards."""

@@ -23,6 +23,7 @@ from typing import NamedTuple
 from raftka.metadata.quorum.journal import NEVER, Journal, Recovery, Standing
 from raftka.metadata.quorum.raft_messages import NO_NONCE
 from raftka.metadata.quorum.raft_types import Message, WrongCluster
+from raftka.metadata.quorum.raft_voters import VoterSets
 
 
 class Report(NamedTuple):
@@ -42,8 +43,15 @@ class Membership:
         nonce: int,
         send: Callable[[int, Message], None],
         ask_every: float,
+        directory_id: bytes,
     ) -> None:
+        """`voters`: controller.quorum.voters, who form the cluster. A node that is none of them
+        waits until it meets a member.
+        """
         self.nonce = nonce
+        self.sets: VoterSets | None = None  # of the log
+        self.directory_id = directory_id
+        self._directories: dict[int, bytes] = {}  # of the others, as they said with their nonces
         self._me, self._journal, self._send, self._ask_every = me, journal, send, ask_every
         self._voters = sorted(voters)
         self._others = [voter for voter in self._voters if voter != me]
@@ -78,6 +86,16 @@ class Membership:
             return False
         return bool(journal.term > 0 or self._meets_member() or self._all_others(Standing.VOTER))
 
+    @property
+    def _configured(self) -> list[int]:
+        """controller.quorum.voters, as long as it counts; empty once the log has the voters."""
+        known = self.sets is not None and self.sets.current is not None
+        return [] if known else self._voters
+
+    def directory_of(self, peer: int) -> bytes:
+        """The directory that the peer has named on its present connection."""
+        return self._directories.get(peer, b"")
+
     def introduced(self, peer: int) -> bool:
         """Nothing else is heard from a peer, and nothing said to it, before it has said who it
         is.
@@ -102,9 +120,9 @@ class Membership:
                 f"voter {sender} is of another quorum than this node: one of them was recovered "
                 "without the other, and must be emptied"
             )
-        if hello["voters"] != self._voters:
+        if hello["voters"] and self._configured and hello["voters"] != self._configured:
             raise WrongCluster(
-                f"voter {sender} has the voters {hello['voters']}, this node {self._voters}: "
+                f"voter {sender} has the voters {hello['voters']}, this node {self._configured}: "
                 "compare controller.quorum.voters"
             )
 
@@ -115,6 +133,7 @@ class Membership:
     def lost(self, peer: int) -> None:
         self._up.discard(peer)
         self._nonces.pop(peer, None)
+        self._directories.pop(peer, None)
         self._reports.pop(peer, None)
 
     def announce(self) -> None:
@@ -126,6 +145,7 @@ class Membership:
         """Take a report. True: the peer is newly introduced."""
         new = self._nonces.get(peer) != hello["nonce"]
         self._nonces[peer] = hello["nonce"]
+        self._directories[peer] = hello.get("directory", b"")
         if hello["echo"] == self.nonce:
             self._reports[peer] = Report(
                 Standing(hello["standing"]), hello["term"], hello["recovered"]
@@ -182,8 +202,9 @@ class Membership:
             self._become(Standing.VOTER)
 
     def _all_others(self, *standings: Standing) -> bool:
-        return len(self._reports) == len(self._others) and all(
-            report.standing in standings for report in self._reports.values()
+        return self._me in self._voters and all(
+            voter in self._reports and self._reports[voter].standing in standings
+            for voter in self._others
         )
 
     def _meets_member(self) -> bool:
@@ -210,7 +231,8 @@ class Membership:
         hello |= {
             "term": journal.term,
             "cluster": journal.cluster_id,
-            "voters": self._voters,
+            "voters": self._configured,
             "recovered": journal.recovery.number,
+            "directory": self.directory_id,
         }
         self._send(peer, hello)

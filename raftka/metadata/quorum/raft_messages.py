@@ -9,7 +9,8 @@ from operator import itemgetter
 
 from raftka.limits import METADATA_SNAPSHOT_BYTES
 from raftka.metadata.quorum.journal import Standing
-from raftka.metadata.quorum.raft_types import MalformedMessage, Message
+from raftka.metadata.quorum.raft_types import NO_OP, REGULAR, VOTERS, MalformedMessage, Message
+from raftka.metadata.quorum.voter_sets import MalformedVoters, set_in
 
 NO_NONCE = 0
 
@@ -60,8 +61,7 @@ SHAPES: dict[str, dict[str, type]] = {
     | {"seq": int, "next_node_idx": int, "reset": bool, "success": bool, "joining": int},
     "timeout_now": _TERM,
 }
-# pysyncobj's command types that we use; the others change membership and code versions
-REGULAR, NO_OP = b"\x00", b"\x01"
+KINDS = (REGULAR, NO_OP, VOTERS)  # pysyncobj's others change membership and code versions
 
 
 def _quick(
@@ -99,10 +99,19 @@ def check_message(message: Message) -> None:
             raise MalformedMessage(f"{message['type']}.{name}: {str(value)[:100]}")
     if message["type"] == "append_entries":
         _check_entries(message)
-    if message["type"] == "hello" and message["standing"] > max(Standing):
-        raise MalformedMessage(f"hello.standing: {message['standing']}")
+    if message["type"] == "hello":
+        _check_hello(message)
     if message["type"] == "snapshot" and message["size"] > METADATA_SNAPSHOT_BYTES.value:
         raise MalformedMessage(f"a snapshot of {message['size']} bytes", METADATA_SNAPSHOT_BYTES)
+
+
+def _check_hello(message: Message) -> None:
+    """`directory`, the id of the directory with the votes, is missing in the greeting of a release
+    before KIP-853.
+    """
+    directory = message.get("directory", b"")
+    if message["standing"] > max(Standing) or not isinstance(directory, bytes):
+        raise MalformedMessage(f"hello.standing: {message['standing']}, {str(directory)[:100]}")
 
 
 def _check_entries(message: Message) -> None:
@@ -114,7 +123,11 @@ def _check_entries(message: Message) -> None:
                 found == index and term <= of_term <= message["term"]
             ):
                 term = of_term
-                if command[:1] not in (REGULAR, NO_OP):
+                if command[:1] not in KINDS:
                     raise MalformedMessage(f"entry {index} is of kind {command[:1]!r}")
+                try:
+                    set_in(command)
+                except MalformedVoters as error:
+                    raise MalformedMessage(f"entry {index}: {error}") from error
             case _:
                 raise MalformedMessage(f"entry {index}: {str(entry)[:100]}")

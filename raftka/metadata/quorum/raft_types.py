@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 from raftka.limits import KIB, MIB, PROPOSALS_IN_FLIGHT, RAFT_ENTRY_BYTES, Limit, LimitExceeded
 
+# Kinds of entries, the first byte of their commands. The first two are pysyncobj's; the last is
+# ours, with a set of voters before the proposed bytes.
+REGULAR, NO_OP, VOTERS = b"\x00", b"\x01", b"\x10"
 Message = dict[str, Any]  # what voters send each other: msgpack-able without hooks
 
 
@@ -89,6 +92,10 @@ class ProposalsFull(LimitExceeded):
         super().__init__(PROPOSALS_IN_FLIGHT, waiting)
 
 
+class VotersRefused(Exception):
+    """Raised for a change of the voters that is not safe, or not now: nothing was appended."""
+
+
 class EntryTooLarge(LimitExceeded):
     def __init__(self, size_bytes: int) -> None:
         super().__init__(RAFT_ENTRY_BYTES, size_bytes)
@@ -102,6 +109,12 @@ class MalformedMessage(ValueError):
     def __init__(self, message: str, limit: Limit | None = None) -> None:
         super().__init__(message)
         self.limit = limit
+
+
+class NoVoter(MalformedMessage):
+    """The sender is no other voter, and the voters are those of controller.quorum.voters: close the
+    connection. The sender may be welcome later.
+    """
 
 
 class WrongCluster(ValueError):

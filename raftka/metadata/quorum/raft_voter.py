@@ -13,13 +13,15 @@ from random import Random
 
 from raftka.metadata.quorum.journal import Journal, Standing
 from raftka.metadata.quorum.pysyncobj_core import Node
-from raftka.metadata.quorum.raft_engine import LEADER, Engine
+from raftka.metadata.quorum.raft_engine import FOLLOWER, LEADER, Engine
 from raftka.metadata.quorum.raft_membership import Membership
 from raftka.metadata.quorum.raft_messages import NO_NONCE, SHAPES
 from raftka.metadata.quorum.raft_snapshots import SnapshotReceiver, SnapshotSender
 from raftka.metadata.quorum.raft_types import Message, RaftConfig
 
 Done = Callable[[int | None], None]
+# A node that lacks no more has caught up: the leader sends so many while the change is committed.
+CAUGHT_UP_ENTRIES = 100
 
 
 @dataclass(slots=True)
@@ -40,9 +42,16 @@ class Voter(Engine):
         random: Random,
         now: float,
         config: RaftConfig,
+        directory_id: bytes = bytes(16),
     ) -> None:
         self.membership = Membership(
-            me, voters, journal, random.getrandbits(62) + 1, self._say, config.heartbeat
+            me,
+            voters,
+            journal,
+            random.getrandbits(62) + 1,
+            self._say,
+            config.heartbeat,
+            directory_id,
         )
         self._sender = SnapshotSender(journal, config.chunk_bytes, 2 * config.heartbeat)
         self._receiver = SnapshotReceiver()
@@ -54,14 +63,17 @@ class Voter(Engine):
         self.reads: list[tuple[int, Done]] = []  # (round that a majority must answer, who asks)
         self.answers: list[tuple[Done, int | None]] = []  # for RaftCore to give
         self._transfer: tuple[int, float] | None = None  # to whom, until when
+        # when a leader that is no voter any more steps down at the latest
+        self._retiring_until: float | None = None
         super().__init__(me, voters, journal, random, now, config)
+        self.membership.sets = self.sets
         self._SyncObj__serializer = self._sender
         self._handlers = {name: getattr(self, f"on_{name}") for name in SHAPES if name != "hello"}
 
     # entry points
 
     def handle(self, sender: int, message: Message) -> None:
-        node = self.nodes[sender]
+        node = self.node(sender)
         if message["type"] == "hello":
             self._hello(node, message)
         elif self.membership.introduced(sender) and (
@@ -81,10 +93,13 @@ class Voter(Engine):
             )
 
     def peer_lost(self, peer: int) -> None:
-        node = self.nodes[peer]
+        node = self.node(peer)
         self.membership.lost(peer)
-        self._SyncObj__onNodeDisconnected(node)
+        self.disconnected(node)
         self._sender.cancelTransmisstion(node)
+        if peer not in self.voter_ids:
+            self._echoed.pop(peer, None)
+            self._joining.pop(peer, None)
         if self.leader_node == node:
             self.leader_lost()
 
@@ -99,6 +114,8 @@ class Voter(Engine):
             self._SyncObj__applyLogEntries()
         if self.reads or self._joining:
             self._confirm()
+        if self.state == LEADER and not self.is_voter:
+            self._retire()
 
     def deadline(self) -> float:
         own = (
@@ -115,11 +132,11 @@ class Voter(Engine):
     # who is there
 
     def _say(self, peer: int, message: Message) -> None:
-        self.send(self.nodes[peer], message)
+        self.send(self.node(peer), message)
 
     def _hello(self, node: Node, message: Message) -> None:
         if self.membership.heard(node.id, message):
-            self._SyncObj__onNodeConnected(node)
+            self.connected(node)
             self._sender.cancelTransmisstion(node)
             if self.state == LEADER:
                 self.send_again_from(node, self.match_index[node] + 1)
@@ -127,7 +144,7 @@ class Voter(Engine):
             self._joins(node, message["nonce"])
 
     def may_stand(self) -> bool:
-        return self.membership.may_stand
+        return self.membership.may_stand and self.is_voter
 
     def _joins(self, node: Node, nonce: int) -> None:
         """Count no answer of this voter until it is promoted: it may have forgotten entries that it
@@ -270,6 +287,8 @@ class Voter(Engine):
             )
             return
         self.journal.install(snapshot)
+        self.sets.reload()
+        self.use_voters()
         self._SyncObj__raftCommitIndex = self._SyncObj__raftLastApplied = self._verified = (
             snapshot.index
         )
@@ -345,11 +364,11 @@ class Voter(Engine):
     def confirmed(self, sequence: int) -> bool:
         """Has a majority said, in or after this round, that it knows no newer leader?"""
         return (
-            1
+            self.is_voter
             + sum(
                 echoed >= sequence
                 for voter, echoed in self._echoed.items()
-                if voter not in self._joining
+                if voter not in self._joining and voter in self.voter_ids
             )
             >= self.majority
         )
@@ -371,6 +390,44 @@ class Voter(Engine):
     def lost_leadership(self) -> None:
         self.answers += [(done, None) for _, done in self.reads]
         self.reads, self._echoed, self._joining, self._transfer = [], {}, {}, None
+        self._retiring_until = None
+
+    # voters that come and go
+
+    def has_caught_up(self, node_id: int, directory_id: bytes) -> bool:
+        """This node would be no burden as a voter: it acknowledges, from this directory, and lacks
+        few entries.
+        """
+        if node_id == self.me:
+            return directory_id == self.membership.directory_id
+        node = self.node(node_id)
+        return (
+            node in self._SyncObj__connectedNodes
+            and node_id not in self._joining
+            and self.membership.directory_of(node_id) == directory_id
+            and self.match_index.get(node, 0) + CAUGHT_UP_ENTRIES >= self.journal.last.index
+        )
+
+    def _retire(self) -> None:
+        """Give up the leadership when the set without this node is committed, and before that go
+        on: only this leader can commit it soon. A voter with all entries is asked to stand.
+        """
+        if self.commit_index < self.sets.index:
+            return
+        if self._retiring_until is None:
+            self._retiring_until = self.now + self.config.election_timeout
+        if self.now >= self._retiring_until:
+            self._SyncObj__setState(FOLLOWER)
+            self._SyncObj__raftLeader = None
+        elif self._transfer is None:
+            there = [
+                node
+                for voter in sorted(self.voter_ids)
+                if (node := self.node(voter)) in self._SyncObj__connectedNodes
+            ]
+            if there:
+                self.transfer(max(there, key=self.match_index.__getitem__).id)
+                self._try_transfer()
 
     # handing over
 
@@ -392,8 +449,8 @@ class Voter(Engine):
     def _try_transfer(self) -> None:
         assert self._transfer is not None
         to, until = self._transfer
-        node = self.nodes[to]
-        if self.now >= until or self.state != LEADER:
+        node = self.node(to)
+        if self.now >= until or self.state != LEADER or to not in self.voter_ids:
             self._transfer = None
         elif (
             self.match_index[node] == self.journal.last.index

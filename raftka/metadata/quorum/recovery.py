@@ -13,8 +13,9 @@ from random import Random
 from raftka.metadata.controller.brokers import PRODUCER_IDS
 from raftka.metadata.image import NO_LEADER, ExtensionImage, MetadataImage, PartitionImage
 from raftka.metadata.quorum.journal import Journal, Recovery, Standing
-from raftka.metadata.quorum.raft_messages import NO_OP
 from raftka.metadata.quorum.raft_types import Snapshot
+from raftka.metadata.quorum.voter_sets import data_in
+from raftka.versions import KRAFT_VERSION
 
 LOST_AT_MOST = 1_000_000  # entries: at a hundred a second, what three hours bring
 PACKAGE = "raftka"  # under which the cluster remembers its recoveries
@@ -60,7 +61,7 @@ def read_remains(journal: Journal) -> Remains:
     )
     for command, index, _ in journal.entries[1:]:
         if index > image.offset:
-            image, _ = image.apply_entry(index, b"" if command[:1] == NO_OP else command[1:])
+            image, _ = image.apply_entry(index, data_in(command))
     if image.cluster_id is None:
         raise NotRecoverable(
             f"{journal.directory} has never heard of a cluster that was formed: empty it and "
@@ -106,6 +107,8 @@ def moved_ahead(image: MetadataImage, index: int, report: str) -> MetadataImage:
     return replace(
         image,
         offset=index,
+        # the voters are those of controller.quorum.voters again
+        features={name: level for name, level in image.features.items() if name != KRAFT_VERSION},
         brokers={
             broker_id: broker._replace(epoch=index, fenced=True, shutting_down=False)
             for broker_id, broker in image.brokers.items()

@@ -16,7 +16,7 @@ from raftka.metadata.quorum.journal_format import (
     decode_journal,
     decode_snapshot_head,
 )
-from raftka.metadata.quorum.raft_messages import REGULAR
+from raftka.metadata.quorum.voter_sets import data_in, take_off
 from raftka.metadata.records import FeatureLevelSet, decode_batch
 from raftka.runtime.interfaces import Files
 from raftka.versions import JOURNAL_ITEMS, STARTS, NewerFormat, check_features
@@ -45,7 +45,7 @@ def _check_snapshot_file(data: bytes) -> None:
     head = decode_snapshot_head(data)
     state = data[SNAPSHOT_HEAD : SNAPSHOT_HEAD + head.size_bytes]
     if len(state) == head.size_bytes and crc32c(state) == head.crc:
-        check_snapshot(state)
+        check_snapshot(take_off(state)[1])
 
 
 def _check_journal(data: bytes) -> None:
@@ -61,8 +61,8 @@ def _check_journal(data: bytes) -> None:
         elif item.kind == Kind.CUT:
             entries = {index: each for index, each in entries.items() if index < item.a}
     for item in entries.values():
-        if item.data[:1] == REGULAR:
-            _, records = decode_batch(item.data[1:])
+        if data := data_in(item.data):
+            _, records = decode_batch(data)
             for record in records:
                 if isinstance(record, FeatureLevelSet):
                     check_features({record.name: record.level}, "the metadata journal")
