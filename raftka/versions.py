@@ -61,8 +61,10 @@ SUPPORTED = {
     TRANSACTION_VERSION: (0, 2),
     SHARE_VERSION: (0, 2),
     ELR_VERSION: (0, 1),
+    KRAFT_VERSION: (0, 1),
 }
-FORMED_WITH = {name: high for name, (_, high) in SUPPORTED.items()}
+# A cluster is formed by the voters of controller.quorum.voters: kraft.version 0.
+FORMED_WITH = {name: high for name, (_, high) in SUPPORTED.items() if name != KRAFT_VERSION}
 
 
 def newest_level() -> int:
@@ -102,7 +104,7 @@ class Format:
     # (version, level of `raftka.version` from which it is written), the oldest first
     versions: tuple[tuple[int, int], ...]
     checked_by: str  # file:function that refuses a newer version
-    reads_too: int = -1  # a newer version that is read, and written at no level
+    reads_too: int = -1  # a newer version that is read, and written at no level of it
 
     @property
     def newest(self) -> int:
@@ -143,6 +145,7 @@ SNAPSHOT_FILE = Format(
     "byte 3, a digit",
     ((1, 1),),
     f"{_QUORUM}/journal_format.py:decode_snapshot_head",
+    reads_too=2,  # with the voters before the state, at kraft.version 1 alone
 )
 METADATA_SNAPSHOT = Format(
     "the metadata snapshot",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from raftka.cli.admin.commands import config, configs, partitions, reassign
-from raftka.cli.admin.feature_commands import features
+from raftka.cli.admin.feature_commands import controllers, features
 from raftka.cli.admin.group_commands import groups, offsets
 from raftka.cli.admin.security.commands import acls, quotas, tokens, users
 from raftka.cli.admin.transaction_commands import transactions
@@ -41,7 +41,7 @@ SECTIONS = {  # of `raftka --help`, by what a person wants to do
     "Start": ("broker", "cluster", "host", "demo"),
     "Topics and records": ("topics", "produce", "consume", "dead-letters"),
     "Groups and transactions": ("groups", "offsets", "transactions"),
-    "Operate": ("configs", "config", "partitions", "reassign", "features"),
+    "Operate": ("configs", "config", "partitions", "reassign", "features", "controllers"),
     "Secure": ("acls", "users", "quotas", "tokens"),
     "Schemas, Spark, SQL": ("registry", "pipeline", "sql", "audit"),
     "Look inside, break on purpose": ("console", "log", "chaos", "bridge"),
@@ -92,6 +92,7 @@ for each in (
     configs,
     console,
     consume,
+    controllers,
     dead_letters,
     features,
     groups,

@@ -120,6 +120,8 @@ class QuorumState(NamedTuple):
     high_watermark: int
     voters: tuple[QuorumReplica, ...]
     observers: tuple[QuorumReplica, ...]
+    # (node id, end points) of the voters; empty: those of controller.quorum.voters
+    nodes: tuple[tuple[int, tuple[tuple[str, str, int], ...]], ...] = ()
 
 
 class ProducerIdBlock(NamedTuple):
@@ -340,6 +342,38 @@ class DescribeQuorum(NamedTuple):
     pass
 
 
+VoterEndpoints = tuple[tuple[str, str, int], ...]  # (listener, host, port) of a controller
+
+
+class AddVoter(NamedTuple):
+    """Make a controller that follows the log a voter (KIP-853)."""
+
+    cluster_id: str | None  # None: any
+    voter_id: int
+    directory_id: bytes
+    endpoints: VoterEndpoints
+    ack_when_committed: bool = True
+    lowest: int = 0  # kraft.version that its release supports, and the highest one
+    highest: int = 1
+
+
+class RemoveVoter(NamedTuple):
+    cluster_id: str | None
+    voter_id: int
+    directory_id: bytes
+
+
+class UpdateVoter(NamedTuple):
+    """The voter's new end points, or a new directory in the place of a lost one."""
+
+    cluster_id: str | None
+    voter_id: int
+    directory_id: bytes
+    endpoints: VoterEndpoints
+    lowest: int = 0
+    highest: int = 1
+
+
 class AlterConfigs(NamedTuple):
     resources: tuple[ConfigResource, ...]
     replace_all: bool = False  # settings that are not named go back to their defaults
@@ -399,7 +433,10 @@ OfBrokers = (
 )
 OfTokens = AddToken | RenewToken | ExpireToken
 OfNodes = TopicDefaults | DescribeQuorum  # questions
-Command = OfBrokers | OfNodes | WriteExtension | ExtensionCommand | OfTokens | Administration
+OfVoters = AddVoter | RemoveVoter | UpdateVoter
+Command = (
+    OfBrokers | OfNodes | OfVoters | WriteExtension | ExtensionCommand | OfTokens | Administration
+)
 
 REPLIES: dict[type[Command], object] = {  # types of the replies, as `read_reply` reads them
     RegisterBroker: Registered,
@@ -425,6 +462,9 @@ REPLIES: dict[type[Command], object] = {  # types of the replies, as `read_reply
     ListReassignments: tuple[OngoingTopic, ...],
     UpdateFeatures: None,
     DescribeQuorum: QuorumState,
+    AddVoter: None,
+    RemoveVoter: None,
+    UpdateVoter: None,
     AlterScramCredentials: tuple[ScramResult, ...],
     CreateAcls: int,  # how many are new
     DeleteAcls: tuple[tuple[Acl, ...], ...],  # the matches of each filter

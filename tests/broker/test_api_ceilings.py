@@ -111,10 +111,10 @@ OF_4_0 = {
     ("release", "supported", "finalized"),
     [
         ("3.2", {}, {}),
-        ("3.9", {"metadata.version": 21}, {"metadata.version": 21}),
+        ("3.9", {"metadata.version": 21, "kraft.version": 1}, {"metadata.version": 21}),
         (
             "4.0",
-            OF_4_0,
+            {**OF_4_0, "kraft.version": 1},
             OF_4_0,
         ),
     ],

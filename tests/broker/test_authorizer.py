@@ -24,7 +24,12 @@ from raftka.wire.messages.partitions import (
 )
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
-from raftka.wire.messages.quorum import DESCRIBE_QUORUM, UPDATE_FEATURES
+from raftka.wire.messages.quorum import (
+    ADD_RAFT_VOTER,
+    DESCRIBE_QUORUM,
+    REMOVE_RAFT_VOTER,
+    UPDATE_FEATURES,
+)
 from raftka.wire.messages.reassignments import (
     ALTER_PARTITION_REASSIGNMENTS,
     LIST_PARTITION_REASSIGNMENTS,
@@ -103,6 +108,8 @@ OF_THE_CLUSTER: list[tuple[AnyApi, str, Callable[[], Row]]] = [
     (LIST_PARTITION_REASSIGNMENTS, "DESCRIBE", LIST_PARTITION_REASSIGNMENTS.request),
     (DESCRIBE_QUORUM, "DESCRIBE", DESCRIBE_QUORUM.request),
     (UPDATE_FEATURES, "ALTER", UPDATE_FEATURES.request),
+    (ADD_RAFT_VOTER, "ALTER", ADD_RAFT_VOTER.request),
+    (REMOVE_RAFT_VOTER, "ALTER", REMOVE_RAFT_VOTER.request),
     (UNREGISTER_BROKER, "ALTER", lambda: UNREGISTER_BROKER.request(broker_id=9)),
 ]
 

@@ -218,8 +218,8 @@ AT_START: dict[str, tuple[Plant, str]] = {
         f"version {METADATA_SNAPSHOT.newest + 1} of the metadata snapshot",
     ),
     "file of the snapshot": (
-        snapshot(b"", b"2"),
-        "version 2 of the file of the metadata snapshot",
+        snapshot(b"", b"3"),
+        "version 3 of the file of the metadata snapshot",
     ),
 }
 

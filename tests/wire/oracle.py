@@ -40,6 +40,8 @@ LACKING = (
     "DescribeShareGroupOffsets",
     "ShareGroupDescribe",
     "ShareGroupHeartbeat",
+    "AddRaftVoter",
+    "RemoveRaftVoter",
     "ApiVersions",
     "DeleteGroups",
     "DeleteShareGroupState",

@@ -154,6 +154,8 @@ VERSIONS = {  # the lowest and the highest that we know, and those that we annou
     "UnregisterBroker": (0, 0, (0, 0)),
     "UpdateFeatures": (0, 2, (0, 2)),
     "WriteShareGroupState": (0, 1, (0, 1)),
+    "AddRaftVoter": (0, 1, (0, 1)),
+    "RemoveRaftVoter": (0, 0, (0, 0)),
     "WriteTxnMarkers": (1, 2, (1, 2)),
 }
 

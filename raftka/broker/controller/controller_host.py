@@ -13,6 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.quorum_state import QuorumView
+from raftka.broker.controller.voter_changes import (
+    WAIT_S,
+    changed_set,
+    configured_voters,
+    raises_kraft_version,
+)
 from raftka.broker.purgatory import Purgatory
 from raftka.client.connection import (
     PLAIN,
@@ -23,12 +29,23 @@ from raftka.client.connection import (
     open_connection,
 )
 from raftka.limits import PROPOSALS_IN_FLIGHT, LimitExceeded
-from raftka.metadata.commands import BrokerLost, Command, DescribeQuorum, Heartbeat
+from raftka.metadata.commands import (
+    AddVoter,
+    BrokerLost,
+    Command,
+    DescribeQuorum,
+    Heartbeat,
+    OfVoters,
+    RemoveVoter,
+    UpdateVoter,
+)
 from raftka.metadata.controller.controller import Controller
 from raftka.metadata.controller.decision import Context, Formation, Outcome, Rest
+from raftka.metadata.controller.features import FAILED
 from raftka.metadata.extension import Extension, ExtensionMachine
 from raftka.metadata.image import Delta, Endpoint, MetadataImage
-from raftka.metadata.quorum.raft_types import Committed, NotLeader, ProposalsFull
+from raftka.metadata.quorum.raft_types import Committed, NotLeader, ProposalsFull, VotersRefused
+from raftka.metadata.quorum.voter_sets import VoterSet
 from raftka.metadata.records import ExtensionChanged, LevelTooLow, Record, encode_batch
 from raftka.runtime.interfaces import SECRETS
 from raftka.versions import Features
@@ -44,6 +61,7 @@ LINKS_SETTLE_S = 0.02  # after an election, before silent brokers are probed
 # CPU time for commands in a turn. Further commands wait for the next turn, whose requests come
 # first.
 DECIDING_S = 0.005
+VOTERS_AGAIN_S = 0.05  # until a change of the voters that was not safe is tried again
 
 
 class ControllerHost:
@@ -115,6 +133,9 @@ class ControllerHost:
         if not self._deciding_s:
             self.clock.at_turn_end(self._reset_deciding_time)
         began = self.clock.cpu_s()
+        if isinstance(command, (AddVoter, RemoveVoter, UpdateVoter)):
+            self._change_voters(command, done, self.clock.now() + WAIT_S)
+            return
         if isinstance(command, Heartbeat):
             self.view.broker_heard(command)
         try:
@@ -129,6 +150,49 @@ class ControllerHost:
             self._append_outcome(machine, outcome, done)
         self._deciding_s += self.clock.cpu_s() - began
 
+    def _change_voters(self, command: OfVoters, done: Done, until: float) -> None:
+        """Append the set of voters after the command. A change that is not safe yet is tried again,
+        until that time.
+        """
+        machine, settings = self.machine, self.context.metadata.settings
+        if machine is None or not self.active:
+            done(KafkaError(Code.NOT_CONTROLLER), None)
+            return
+        try:
+            self._append_voters(changed_set(command, self.core, machine.image, settings), ())
+        except VotersRefused as error:
+            if self.clock.now() < until:
+                self.clock.call_at(
+                    self.clock.now() + VOTERS_AGAIN_S,
+                    lambda: self._change_voters(command, done, until),
+                )
+            else:
+                self._hold_reply(done, KafkaError(Code.REQUEST_TIMED_OUT, str(error)))
+        except NotLeader:
+            done(KafkaError(Code.NOT_CONTROLLER), None)
+        except (KafkaError, LimitExceeded) as error:
+            self._hold_reply(done, self._make_refusal(error))
+        else:
+            if isinstance(command, AddVoter) and not command.ack_when_committed:
+                done(None, None)
+            else:
+                self._hold_reply(done, None)
+
+    def _append_voters(self, voters: VoterSet, records: Sequence[Record]) -> None:
+        """Append a set of voters, and records that take effect with it. Raises VotersRefused,
+        NotLeader, LimitExceeded, LevelTooLow.
+        """
+        machine = self.machine
+        assert machine is not None
+        level, decided_at = machine.image.level, self.core.last_index + 1
+        data = encode_batch(records, decided_at, level) if records else b""
+        index = self.core.change_voters(voters, data)
+        self._proposed.append((index, self.clock.now()))
+        machine.replay(index, records)
+        self._last_index = index
+        self.context.events.info("voters_changed", voters=str(list(self.core.voters)))
+        self._poke()
+
     def _reset_deciding_time(self) -> None:
         self._deciding_s = 0.0
 
@@ -137,7 +201,7 @@ class ControllerHost:
             self.context.metrics.hit(limit)
         try:
             self._append(outcome.records)
-        except (LimitExceeded, LevelTooLow) as error:
+        except (LimitExceeded, LevelTooLow, VotersRefused) as error:
             self._hold_reply(done, self._make_refusal(error))
             return
         if outcome.rest is not None:
@@ -164,6 +228,8 @@ class ControllerHost:
             case ProposalsFull():  # for a moment only: the client of the controller asks again
                 self.context.metrics.hit(error.limit)
                 return KafkaError(Code.NOT_CONTROLLER)
+            case VotersRefused():
+                return KafkaError(Code.INVALID_UPDATE_VERSION, f"{FAILED}kraft.version: {error}")
             case LimitExceeded():
                 self.context.metrics.hit(error.limit)
                 return KafkaError(Code.POLICY_VIOLATION, str(error))
@@ -237,6 +303,14 @@ class ControllerHost:
             return
         machine, committed = self.machine, self.context.metadata.image
         assert machine is not None
+        if self.core.voter_set is None and raises_kraft_version(records):
+            settings = self.context.metadata.settings
+            try:
+                self._append_voters(configured_voters(self.core, settings), records)
+            except (NotLeader, LimitExceeded, LevelTooLow, VotersRefused):
+                machine.not_appended()
+                raise
+            return
         decided_at = self.core.last_index + 1
         try:
             data = encode_batch(records, decided_at, machine.image.level)
@@ -312,6 +386,7 @@ class ControllerHost:
             self._make_machines(image),
             formation,
             self.greeted,
+            lambda: self.core.voters,
         )
         if formation.first_users and image.cluster_id is not None:
             self.context.events.info("first_users_not_added", reason="the cluster exists already")

@@ -114,7 +114,9 @@ class Departure:
         """Return whether so many voters have ended in order that those that are left, this node
         among them, elect no leader.
         """
-        voters = len(self._context.metadata.settings.voters)
+        core = self.core
+        here = core is not None and self._context.node_id in core.voters
+        voters = len(self._links) + here
         return voters - sum(map(self._has_left, self._links.values())) <= voters // 2
 
     def _has_left(self, link: Link) -> bool:

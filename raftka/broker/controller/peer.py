@@ -43,6 +43,7 @@ class Kind(IntEnum):
     LEADER = 7  # node id or None, term
     PING = 8  # answered with LEADER
     GOODBYE = 10  # the node ends, and takes part in nothing any more
+    VOTERS = 11  # index of the set, [[node id, host, port], ...]: where the voters are
     # magic, and what peer_login.py says: before the greeting, where the listener has SASL
     LOGIN = 9
 

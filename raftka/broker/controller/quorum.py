@@ -16,6 +16,8 @@ from raftka.broker.controller.peer import Fields, Hello, Kind, Peer, Traffic
 from raftka.broker.controller.peer_login import PeerLogin
 from raftka.broker.controller.peer_security import PeerSecurity
 from raftka.broker.controller.suspects import Suspects
+from raftka.broker.controller.voter_addresses import VoterAddresses, addresses_of
+from raftka.broker.controller.voter_membership import VoterMembership
 from raftka.broker.network.listening import listen
 from raftka.limits import CONTROLLER_CONNECTIONS, PEER_OUTPUT_BYTES
 from raftka.log.manager import LogManager
@@ -28,6 +30,7 @@ from raftka.metadata.quorum.raft import RaftCore
 from raftka.metadata.quorum.raft_types import (
     Committed,
     MalformedMessage,
+    Message,
     RaftConfig,
     Snapshot,
     WrongCluster,
@@ -37,7 +40,6 @@ from raftka.runtime.interfaces import Connection, Listener
 from raftka.versions import own_features
 from raftka.wire.errors import Code, KafkaError, ProtocolError
 
-RECONNECT_S = (0.02, 0.5)
 HELLO_S = 10.0
 # an observer pings its voter each PING_S, and leaves it after PINGS without an answer
 PING_S, PINGS = 0.5, 4
@@ -71,11 +73,8 @@ class Quorum:
         self._suspects = suspects
         self._apply = apply
         self.clock = context.runtime.clock
-        self.links = {
-            v.node_id: Link(*v)
-            for v in context.metadata.settings.voters
-            if v.node_id != context.node_id
-        }
+        self.links: dict[int, Link] = {}  # to the other voters, by node id
+        self.addresses = VoterAddresses(context, self.links, self._dial)
         self.core: RaftCore | None = None
         self.host: ControllerHost | None = None
         self.inbound: dict[Peer, None] = {}
@@ -92,6 +91,10 @@ class Quorum:
         self._poked = False
         self._step_at = inf
         self._next_call = 0
+        # connections of controllers without a vote to this node, by node id
+        self.followers: dict[int, Peer] = {}
+        self._announced = 0  # index of the set whose addresses were sent to all nodes last
+        self._membership: VoterMembership
         self.departure = Departure(context, self.links, self.poke)
 
     # starting
@@ -99,6 +102,12 @@ class Quorum:
     def start(self, logs: LogManager) -> None:
         self._logs = logs
         settings, files = self.context.metadata.settings, self.context.runtime.files
+        self.starts = BootCounter(
+            files,
+            self._starts_directory(),
+            self.context.incarnation_id,
+            self.context.runtime.random("starts"),
+        )
         if settings.controller_listener is not None:
             journal = Journal.open(files, settings.metadata_directory, self.context.node_id)
             voters = [voter.node_id for voter in settings.voters]
@@ -115,10 +124,15 @@ class Quorum:
                 self.context.runtime.random("raft"),
                 self.clock.now(),
                 config,
+                self.directory_id,
             )
+            self.addresses.use_log(self.core)
             self.departure.core = self.core
             self.host = ControllerHost(
                 self.context, self.core, self.poke, self.departure.transfer, self.extensions
+            )
+            self._membership = VoterMembership(
+                self.context, self.core, self.directory_id, self.links, self.ask_controller
             )
             for endpoint in settings.controller_listeners:
                 accept = self._acceptor(endpoint)
@@ -134,15 +148,19 @@ class Quorum:
                 )
             self.feed_image()
         self._security.start()
-        self.starts = BootCounter(
-            files,
-            self._starts_directory(),
-            self.context.incarnation_id,
-            self.context.runtime.random("starts"),
-        )
-        for link in self.links.values():
-            self._dial(link)
+        self.addresses.start()
         self.poke()
+
+    @property
+    def directory_id(self) -> bytes:
+        """The id of the directory with the metadata log: that of the log directory in which it is,
+        or of its own disk.
+        """
+        settings = self.context.metadata.settings
+        for home in self._logs.usable:
+            if f"{home.path}/{METADATA_DIRECTORY}" == settings.metadata_directory:
+                return home.directory_id
+        return self.starts.mine.disk
 
     def _starts_directory(self) -> str:
         """Return the directory for the counter of starts. A broker without a vote uses the first of
@@ -201,10 +219,13 @@ class Quorum:
         core, host = self.core, self.host
         assert core is not None
         assert host is not None
-        for voter, message in core.take_outbox():
-            link = self.links[voter]
-            if link.up and link.peer is not None:
-                link.peer.send(Kind.RAFT, message)
+        for node, message in core.take_outbox():
+            link = self.links.get(node)
+            peer = link.peer if link is not None and link.up else self.followers.get(node)
+            if peer is not None:
+                peer.send(Kind.RAFT, message)
+        if core.voter_set is not None:
+            self._follow_voters()
         self.feed_image()
         host.on_quorum_progress()
         for peer in self.inbound:
@@ -242,6 +263,26 @@ class Quorum:
         assert core is not None
         while self.context.metadata.image.offset < core.commit_index:
             self._apply(core.observe(self.context.metadata.image.offset + 1))
+
+    def _follow_voters(self) -> None:
+        """Connect to the voters of the log. When they are committed, send their addresses to all
+        nodes that are connected: one without a vote learns them in no other way.
+        """
+        core = self.core
+        assert core is not None
+        self.addresses.use_log(core)
+        self._membership.look_from_now_on()
+        if self._announced < core.voters_index <= core.commit_index:
+            self._announced = core.voters_index
+            for peer in self.inbound:
+                if peer.hello is not None:
+                    self._send_voters(peer)
+
+    def _send_voters(self, peer: Peer) -> None:
+        core = self.core
+        if core is None or core.voter_set is None or core.voters_index > core.commit_index:
+            return
+        peer.send(Kind.VOTERS, core.voters_index, addresses_of(core.voter_set))
 
     # who leads
 
@@ -305,8 +346,8 @@ class Quorum:
         login = self._security.dialing_login()
         peer = link.peer = Peer(
             self._make_hello,
-            self._on_controller_hello,
-            self._on_controller_message,
+            lambda peer: self._on_controller_hello(link, peer),
+            lambda peer, kind, fields: self._on_controller_message(link, peer, kind, fields),
             lost,
             dialed=True,
             traffic=self.traffic,
@@ -348,9 +389,8 @@ class Quorum:
             except OSError as error:
                 self._stop_node(error)
 
-    def _on_controller_hello(self, peer: Peer) -> None:
-        link = self.links.get(peer.node_id)
-        if link is None or link.peer is not peer:
+    def _on_controller_hello(self, link: Link, peer: Peer) -> None:
+        if link.peer is not peer or not self.addresses.met(link, peer.node_id):
             raise ProtocolError(
                 f"node {peer.node_id} answers where controller.quorum.voters has another"
             )
@@ -402,17 +442,15 @@ class Quorum:
             self.context.events.info(
                 "controller_connection_lost", controller=link.voter, reason=reason
             )
-        first, most = RECONNECT_S
-        wait = min(most, first * 2.0 ** min(link.failures, 10))
-        link.failures += 1
-        self.clock.call_at(self.clock.now() + wait, lambda: self._dial(link))
+        self.addresses.lost(link)
         calls, link.calls = link.calls, {}
         for done in calls.values():
             done(KafkaError(Code.NETWORK_EXCEPTION), None)
         if was_up:
             self._suspects.broken(link.voter)
-        if was_up and self.core is not None:
+        if was_up and self.core is not None and link.voter not in self.followers:
             self.core.peer_lost(link.voter)
+            self._follow_peer_of(link)
             self.poke()
         self.departure.voter_away(link)
         if self._observing is link:
@@ -421,9 +459,18 @@ class Quorum:
             if other is not None:
                 self._observe(other)
 
-    def _on_controller_message(self, peer: Peer, kind: Kind, fields: Fields) -> None:
+    def _follow_peer_of(self, link: Link) -> None:
+        """Talk to a controller that is no voter any more over its own connection to this node."""
+        assert self.core is not None
+        if self.links.get(link.voter) is link:
+            return
+        for peer in self.inbound:
+            if peer.node_id == link.voter and peer.hello is not None and peer.hello.controller:
+                self.followers[link.voter] = peer
+                self.core.peer_up(link.voter)
+
+    def _on_controller_message(self, link: Link, peer: Peer, kind: Kind, fields: Fields) -> None:
         """Handle a message on a connection that we made."""
-        link = self.links[peer.node_id]
         link.pings = 0
         if kind is Kind.REPLY:
             call, code, message, value = fields
@@ -435,6 +482,10 @@ class Quorum:
                 self._set_leader(*fields)
         elif kind is Kind.GOODBYE:
             self.departure.said_goodbye(peer.node_id)
+        elif kind is Kind.VOTERS:
+            self.addresses.announced(*fields[:2])
+        elif kind is Kind.RAFT and self.core is not None and fields:
+            self._on_raft_message(peer, fields[0])
         elif kind is Kind.ENTRIES and self.core is None:
             self._apply([Committed(*entry) for entry in fields[0]])
         elif kind is Kind.SNAPSHOT and self.core is None:
@@ -493,12 +544,17 @@ class Quorum:
             raise ProtocolError(f"two nodes with node.id {peer.node_id}")
         assert peer.hello is not None
         self._check_disks(peer.hello)
-        if self.host is not None and peer.node_id in self.links:
+        if self.host is not None and peer.hello.controller:
             self.host.greeted[peer.node_id] = peer.hello.features
+        self._send_voters(peer)
         for earlier in [
             each for each in self.inbound if each is not peer and each.node_id == peer.node_id
         ]:
             earlier.close("the node has connected anew")  # its machine went without a word
+        if peer.hello.controller and peer.node_id not in self.links and self.core is not None:
+            self.followers[peer.node_id] = peer
+            self.core.peer_up(peer.node_id)
+            self.poke()
 
     def _on_node_message(self, peer: Peer, kind: Kind, fields: Fields) -> None:
         """Handle a message on a connection that another node made."""
@@ -508,13 +564,8 @@ class Quorum:
         # RaftCore looks at its messages itself
         if not (fields if kind is Kind.RAFT else _has_shape(kind, fields)):
             raise ProtocolError(f"{kind.name} without its fields")
-        if kind is Kind.RAFT and peer.node_id in self.links:
-            try:
-                core.receive(peer.node_id, fields[0])
-                host.heard[peer.node_id] = self.clock.now()
-            except (MalformedMessage, WrongCluster) as error:
-                raise ProtocolError(str(error), getattr(error, "limit", None)) from error
-            self.poke()
+        if kind is Kind.RAFT and peer.hello is not None and peer.hello.controller:
+            self._on_raft_message(peer, fields[0])
         elif kind is Kind.CALL:
             self._execute_call(peer, *fields[:3])
         elif kind is Kind.OBSERVE:
@@ -528,6 +579,18 @@ class Quorum:
             self.departure.said_goodbye(peer.node_id)
         else:
             raise ProtocolError(f"{kind.name} where it has no meaning")
+
+    def _on_raft_message(self, peer: Peer, message: Message) -> None:
+        """Raises ProtocolError: then the connection is closed."""
+        core, host = self.core, self.host
+        assert core is not None
+        assert host is not None
+        try:
+            core.receive(peer.node_id, message)
+            host.heard[peer.node_id] = self.clock.now()
+        except (MalformedMessage, WrongCluster) as error:
+            raise ProtocolError(str(error), getattr(error, "limit", None)) from error
+        self.poke()
 
     def _execute_call(self, peer: Peer, call: int, name: str, values: Fields) -> None:
         assert self.host is not None
@@ -568,6 +631,12 @@ class Quorum:
 
     def _on_node_closed(self, peer: Peer, reason: str) -> None:
         self.inbound.pop(peer, None)
+        if self.core is not None and self.followers.get(peer.node_id) is peer:
+            del self.followers[peer.node_id]
+            link = self.links.get(peer.node_id)
+            if link is None or not link.up:
+                self.core.peer_lost(peer.node_id)
+                self.poke()
         if peer.limit_hit is not None:
             self.context.metrics.refused(peer.limit_hit)
         if peer.hello is None or "refused:" in reason:

@@ -7,7 +7,7 @@ The leader hears voters through Raft, and observers (brokers without a vote) thr
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from raftka.metadata.commands import Heartbeat, QuorumReplica, QuorumState
+from raftka.metadata.commands import NO_DIRECTORY, Heartbeat, QuorumReplica, QuorumState
 
 if TYPE_CHECKING:
     from raftka.metadata.controller.controller import Controller
@@ -40,23 +40,44 @@ class QuorumView:
         """
         core, now, sessions = self.core, self.clock.now(), machine.sessions
         self.caught_up[me] = now
+        known = {voter.node_id: voter for voter in core.voter_set or ()}
         voters = [
-            self._replica(voter, core.acknowledged(voter), now if voter == me else heard.get(voter))
+            self._replica(
+                voter,
+                core.acknowledged(voter),
+                now if voter == me else heard.get(voter),
+                known[voter].directory_id if voter in known else NO_DIRECTORY,
+            )
             for voter in core.voters
         ]
         observers = [
             self._replica(
-                broker, sessions.applied(broker), sessions.ends(broker) - sessions.timeout
-            )._replace(directory_id=known.directory_id)
-            for broker, known in machine.image.brokers.items()
+                broker,
+                sessions.applied(broker),
+                sessions.ends(broker) - sessions.timeout,
+                # that of its votes to come, if it is a controller
+                core.directory_of(broker) or registered.directory_id,
+            )
+            for broker, registered in machine.image.brokers.items()
             if broker not in core.voters and sessions.spoke(broker, now)
         ]
-        return QuorumState(me, core.term, core.commit_index + 1, tuple(voters), tuple(observers))
-
-    def _replica(self, node_id: int, index: int, heard: float | None) -> QuorumReplica:
-        return QuorumReplica(
-            node_id, index + 1, self._wall_ms(heard), self._wall_ms(self.caught_up.get(node_id))
+        observers += [
+            self._replica(node, core.acknowledged(node), when, core.directory_of(node))
+            for node, when in heard.items()
+            if node not in core.voters
+            and node not in machine.image.brokers
+            and core.directory_of(node)
+        ]
+        nodes = tuple((voter.node_id, voter.endpoints) for voter in known.values())
+        return QuorumState(
+            me, core.term, core.commit_index + 1, tuple(voters), tuple(observers), nodes
         )
+
+    def _replica(
+        self, node_id: int, index: int, heard: float | None, directory_id: bytes
+    ) -> QuorumReplica:
+        caught_up = self._wall_ms(self.caught_up.get(node_id))
+        return QuorumReplica(node_id, index + 1, self._wall_ms(heard), caught_up, directory_id)
 
     def _wall_ms(self, when: float | None) -> int:
         return (

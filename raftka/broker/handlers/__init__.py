@@ -42,7 +42,12 @@ from raftka.wire.messages.partitions import CREATE_PARTITIONS, ELECT_LEADERS
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.producers import DESCRIBE_PRODUCERS
-from raftka.wire.messages.quorum import DESCRIBE_QUORUM, UPDATE_FEATURES
+from raftka.wire.messages.quorum import (
+    ADD_RAFT_VOTER,
+    DESCRIBE_QUORUM,
+    REMOVE_RAFT_VOTER,
+    UPDATE_FEATURES,
+)
 from raftka.wire.messages.reassignments import (
     ALTER_PARTITION_REASSIGNMENTS,
     LIST_PARTITION_REASSIGNMENTS,
@@ -136,6 +141,7 @@ MODULES: dict[str, tuple[AnyApi, ...]] = {
     "offset_fetch": (OFFSET_FETCH,),
     "offset_for_leader_epoch": (OFFSET_FOR_LEADER_EPOCH,),
     "produce": (PRODUCE,),
+    "raft_voters": (ADD_RAFT_VOTER, REMOVE_RAFT_VOTER),
     "reassignments": (ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS),
     "sasl": (SASL_HANDSHAKE, SASL_AUTHENTICATE),
     "share_acknowledge": (SHARE_ACKNOWLEDGE,),

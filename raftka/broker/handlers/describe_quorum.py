@@ -57,7 +57,7 @@ async def describe_quorum(
     return response(
         error_message="",
         topics=[response.topics(topic_name=CLUSTER_METADATA, partitions=[row])],
-        nodes=_nodes(metadata) if request.version >= 2 else [],
+        nodes=_nodes(metadata, state) if request.version >= 2 else [],
     )
 
 
@@ -71,9 +71,21 @@ def _replica(replica: QuorumReplica) -> ReplicaState:
     )
 
 
-def _nodes(metadata: MetadataCache) -> list[Node]:
+def _nodes(metadata: MetadataCache, state: QuorumState) -> list[Node]:
+    """Return the end points of the voters: as the log has them, or controller.quorum.voters."""
     name = metadata.settings["controller.listener.names"][0]
     row = response.nodes
+    if state.nodes:
+        return [
+            row(
+                node_id=node_id,
+                listeners=[
+                    row.listeners(name=listener, host=host, port=port)
+                    for listener, host, port in endpoints
+                ],
+            )
+            for node_id, endpoints in state.nodes
+        ]
     return [
         row(
             node_id=each.node_id,

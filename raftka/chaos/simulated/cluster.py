@@ -65,9 +65,11 @@ class Cluster:
         controllers: Iterable[int] = (),
         before_start: Iterable[Callable[[int, Node], object]] = (),
         own: Mapping[int, Mapping[str, str]] | None = None,
+        later_voters: Iterable[int] = (),
     ) -> None:
         """`start`: who is started at once; all, if it is not said. `controllers`: voters without a
-        broker. `before_start`: is given each process.
+        broker. `before_start`: is given each process. `later_voters`: controllers that are no
+        voters when the cluster is formed.
 
         `own`: settings of single nodes.
         """
@@ -80,6 +82,8 @@ class Cluster:
         # the node whose disk forgets, once there is one
         self.rotten: Callable[[], int | None] = lambda: None
         self.controllers = frozenset(controllers)
+        self.later_voters = frozenset(later_voters)
+        self.voters_in_log = False  # kraft.version 1: controller.quorum.voters is gone
         self.log = LogLines(lambda: world.now)
         self.clients: list[Client] = []
         self.nodes: dict[int, Node] = {}  # the last process of each
@@ -89,7 +93,8 @@ class Cluster:
             self.start(node_id)
 
     def properties(self, node_id: int) -> dict[str, str]:
-        broker, controller = node_id not in self.controllers, node_id <= self.voters
+        broker = node_id not in self.controllers
+        controller = node_id <= self.voters or node_id in self.later_voters
         listeners = [f"PLAINTEXT://n{node_id}:{CLIENT_PORT}"] * broker + [
             f"CONTROLLER://n{node_id}:{CONTROLLER_PORT}"
         ] * controller
@@ -98,9 +103,7 @@ class Cluster:
             "process.roles": ",".join(["broker"] * broker + ["controller"] * controller),
             "listeners": ",".join(listeners),
             "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": ",".join(
-                f"{i}@n{i}:{CONTROLLER_PORT}" for i in range(1, self.voters + 1)
-            ),
+            **self._addresses_of_voters(node_id),
             "log.dirs": "/data",
             "min.insync.replicas": "2" if self.size > 2 else "1",
             **{
@@ -109,6 +112,15 @@ class Cluster:
             },
             **self.own.get(node_id, {}),
         }
+
+    def _addresses_of_voters(self, node_id: int) -> dict[str, str]:
+        founders = range(1, self.voters + 1)
+        if self.voters_in_log or node_id in self.later_voters:
+            ids = sorted({*founders, *self.later_voters}) if self.voters_in_log else founders
+            servers = ",".join(f"n{i}:{CONTROLLER_PORT}" for i in ids)
+            return {"controller.quorum.bootstrap.servers": servers}
+        voters = ",".join(f"{i}@n{i}:{CONTROLLER_PORT}" for i in founders)
+        return {"controller.quorum.voters": voters}
 
     # its nodes
 

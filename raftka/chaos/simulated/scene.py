@@ -28,10 +28,13 @@ class Scene:
         replication_factor: int = 3,
         configs: Mapping[str, str] | None = None,
         controllers: Iterable[int] = (),
+        later_voters: Iterable[int] = (),
     ) -> None:
         self.world = world
         self.partitions = partitions
-        self.cluster = Cluster(world, nodes, voters, settings, controllers=controllers)
+        self.cluster = Cluster(
+            world, nodes, voters, settings, controllers=controllers, later_voters=later_voters
+        )
         self.cluster.wait_ready()
         self.client: Client = self.cluster.client()
         self.cluster.do(

@@ -17,7 +17,6 @@ from raftka.metadata.quorum.raft import (
     Snapshot,
     WrongCluster,
 )
-from raftka.metadata.quorum.raft_types import NoVoter
 
 FOREVER = float("inf")
 
@@ -189,7 +188,7 @@ class Cluster:
         self.events: list[tuple[float, int, Callable[..., None], tuple[object, ...]]] = []
         self._count = 0
         self._last: dict[tuple[int, int], float] = {}
-        self.refused: list[NoVoter | WrongCluster] = []
+        self.refused: list[WrongCluster] = []
         self.sent = 0  # messages
         self.on_sent: Callable[[int, int, Message], None] = lambda sender, receiver, message: None
         self.nodes = {voter: Node(self, voter, MemoryFiles()) for voter in self.voters}
@@ -277,7 +276,7 @@ class Cluster:
             return  # with the process its connections ended
         try:
             node.core.receive(sender, self.net.wire(message))
-        except (NoVoter, WrongCluster) as refusal:
+        except WrongCluster as refusal:
             self.refused.append(refusal)
             return
         node.wake()

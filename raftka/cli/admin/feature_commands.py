@@ -1,5 +1,5 @@
-"""`raftka features`: its part of the tree. What a command does stands in features.py, imported when
-it is called.
+"""`raftka features` and `raftka controllers`: their parts of the tree. What a command does stands in
+features.py and controllers.py, imported when it is called.
 """
 
 import click
@@ -66,3 +66,52 @@ def features_downgrade(**options: Option) -> None:
     from raftka.cli.admin.features import downgrade
 
     raise SystemExit(downgrade(**options))
+
+
+directory = click.option(
+    "--directory", metavar="ID", help="Its directory id; without it the one that the leader knows."
+)
+
+
+@click.group(cls=Noun)
+def controllers() -> None:
+    """Controllers: the voters of the metadata quorum, which come and go with kraft.version 1."""
+
+
+@controllers.command("list", example="raftka controllers list")
+@client_options
+def controllers_list(**options: Option) -> None:
+    """Controllers with their role, directory and end points, and how many entries they lack."""
+    from raftka.cli.admin.controllers import list_controllers
+
+    raise SystemExit(list_controllers(**options))
+
+
+@controllers.command("add", example="raftka controllers add 4 --at four.example.org:9093")
+@click.argument("node", type=click.IntRange(0))
+@click.option(
+    "--at", "address", metavar="HOST:PORT", required=True, help="Where the controller listens."
+)
+@click.option(
+    "--listener",
+    help="Its listener's name; without it the one that the voters have.",
+    metavar="NAME",
+)
+@directory
+@client_options
+def controllers_add(**options: Option) -> None:
+    """Make a controller a voter. It runs, and follows the metadata."""
+    from raftka.cli.admin.controllers import add
+
+    raise SystemExit(add(**options))
+
+
+@controllers.command("remove", example="raftka controllers remove 4")
+@click.argument("node", type=click.IntRange(0))
+@directory
+@client_options
+def controllers_remove(**options: Option) -> None:
+    """Take a controller's vote. It goes on to follow the metadata as long as it runs."""
+    from raftka.cli.admin.controllers import remove
+
+    raise SystemExit(remove(**options))

@@ -1,5 +1,7 @@
 """The metadata quorum as its leader describes it: voters, observers, and how far each has come."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from raftka.client.blocking.client import Client
@@ -21,6 +23,7 @@ class QuorumNode(NamedTuple):
     behind: int | None
     fetched_ms: int
     caught_up_ms: int
+    directory_id: bytes = bytes(16)  # zeros: not known
 
 
 class Quorum(NamedTuple):
@@ -28,6 +31,8 @@ class Quorum(NamedTuple):
     epoch: int
     high_watermark: int
     nodes: list[QuorumNode]  # voters first
+    # by voter: (listener, host, port); empty where the broker does not say
+    endpoints: Mapping[int, list[tuple[str, str, int]]] = MappingProxyType({})
 
 
 def read_quorum(client: Client) -> Quorum | None:
@@ -51,7 +56,13 @@ def read_quorum(client: Client) -> Quorum | None:
         return None
     nodes = [_node(each, VOTER, partition) for each in partition.current_voters]
     nodes += [_node(each, OBSERVER, partition) for each in partition.observers]
-    return Quorum(partition.leader_id, partition.leader_epoch, partition.high_watermark, nodes)
+    endpoints = {
+        node.node_id: [(each.name, each.host, each.port) for each in node.listeners]
+        for node in answer.nodes
+    }
+    return Quorum(
+        partition.leader_id, partition.leader_epoch, partition.high_watermark, nodes, endpoints
+    )
 
 
 def _node(row: ReplicaState, role: str, partition: PartitionData) -> QuorumNode:
@@ -63,4 +74,5 @@ def _node(row: ReplicaState, role: str, partition: PartitionData) -> QuorumNode:
         max(0, partition.high_watermark - end) if end >= 0 else None,
         row.last_fetch_timestamp,
         row.last_caught_up_timestamp,
+        row.replica_directory_id,
     )

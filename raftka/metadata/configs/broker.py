@@ -159,6 +159,8 @@ USED: dict[str, tuple[Check | None, str]] = {
         at_least(10),
         "Silence of the metadata leader after which an election begins; up to half as much again.",
     ),
+    "controller.quorum.auto.join.enable": (None, "A controller becomes a voter by itself."),
+    "controller.quorum.bootstrap.servers": (None, "Controllers: host:port,... (kraft.version 1)."),
     "controller.quorum.voters": (None, "All controllers: id@host:port,id@host:port,..."),
     "default.replication.factor": (at_least(1), "Replicas of a topic whose creator does not say."),
     "delegation.token.expiry.check.interval.ms": (

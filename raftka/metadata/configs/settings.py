@@ -89,6 +89,7 @@ class NodeSettings:
     # security protocols by listener, also of listeners that only other nodes have
     protocols: Mapping[str, str]
     voters: tuple[Voter, ...]
+    bootstrap_servers: tuple[tuple[str, int], ...]  # (host, port) of controllers
     log_dirs: tuple[str, ...]
     # names of Kafka that were given and that nothing here looks at: one warning
     unused: tuple[str, ...]
@@ -213,7 +214,10 @@ class NodeSettings:
         if not roles:
             raise SettingError("process.roles must be broker, controller or broker,controller")
         voters = tuple(_voter(each) for each in values["controller.quorum.voters"])
-        _check_voters(node_id, roles, voters)
+        bootstrap = tuple(
+            _address(each) for each in values["controller.quorum.bootstrap.servers"] or ()
+        )
+        _check_voters(node_id, roles, voters, bootstrap)
         protocols = parse_protocols(values, "listener.security.protocol.map" in properties)
         clients, controllers = parse_listeners(values, roles, properties, protocols)
         advertised, automatic = parse_advertised(values, clients, controllers, protocols)
@@ -243,6 +247,7 @@ class NodeSettings:
             controller_listeners=controllers,
             protocols=protocols,
             voters=voters,
+            bootstrap_servers=bootstrap,
             log_dirs=values["log.dirs"] or values["log.dir"],
             unused=tuple(
                 name
@@ -344,11 +349,28 @@ def _voter(text: str) -> Voter:
     return Voter(int(match[1]), match[2].strip("[]"), int(match[3]))
 
 
-def _check_voters(node_id: int, roles: frozenset[str], voters: tuple[Voter, ...]) -> None:
+def _address(text: str) -> tuple[str, int]:
+    match = re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[^:@\s]+):(\d+)", text)
+    if match is None or not 0 < int(match[2]) < 65536:
+        raise SettingError(
+            f"controller.quorum.bootstrap.servers must be host:port,host:port,...: {text!r} is not"
+        )
+    return match[1].strip("[]"), int(match[2])
+
+
+def _check_voters(
+    node_id: int,
+    roles: frozenset[str],
+    voters: tuple[Voter, ...],
+    bootstrap: tuple[tuple[str, int], ...],
+) -> None:
     ids = [voter.node_id for voter in voters]
+    if not ids and bootstrap:
+        return
     if not ids:
         raise SettingError(
-            "controller.quorum.voters is missing: all controllers, id@host:port,id@host:port,..."
+            "controller.quorum.voters is missing: all controllers, id@host:port,id@host:port,... "
+            "(or controller.quorum.bootstrap.servers, of a cluster that has its voters in its log)"
         )
     if len(set(ids)) < len(ids):
         raise SettingError("controller.quorum.voters has a node twice")

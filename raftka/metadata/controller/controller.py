@@ -9,7 +9,7 @@ controller when this node loses the leadership; a new leader makes one of its co
 Commands of brokers are decided here, all others by the table in `administration.py`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -98,9 +98,11 @@ class Controller:
         machines: Mapping[str, ExtensionMachine] = NO_MACHINES,
         formation: Formation | None = None,
         greeted: Mapping[int, Features] | None = None,
+        voters: Callable[[], Sequence[int]] | None = None,
     ) -> None:
         """`image`: all that is committed. `machines`: of the packages that this node has.
-        `greeted`: what the releases of other voters support, as far as they have said it.
+        `greeted`: what the releases of other voters support, as far as they have said it. `voters`:
+        the ids of all voters; None: those of the settings.
 
         `heard`: times at which Raft last heard other nodes. The former leader, whose silence led to
         the election, gets no new session.
@@ -111,6 +113,7 @@ class Controller:
         self._machines = machines
         self._formation = formation
         self._greeted = greeted if greeted is not None else {}
+        self._voters = voters or (lambda: [voter.node_id for voter in settings.voters])
         self._configs = TopicConfigs(settings)
         self._names = TopicNames(image)
         # soft: offset of the record that took a broker's leaderships
@@ -183,6 +186,7 @@ class Controller:
             self._formation.make_secret if self._formation is not None else None,
             self._greeted,
             partial(find_cordoned, self.image, self.sessions),
+            self._voters(),
         )
         return Draft(self.image, self._names, context.next_offset, environment)
 

@@ -5,7 +5,7 @@ decisions into one draft: each decision then sees the changes of those before it
 no replicated state; its records take effect when they are appended.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from types import MappingProxyType
 from typing import NamedTuple
@@ -33,6 +33,7 @@ class Environment(NamedTuple):
     greeted: Mapping[int, Features] = MappingProxyType({})
     # brokers all of whose log directories are cordoned
     find_cordoned: Callable[[], frozenset[int]] = frozenset
+    voters: Sequence[int] = ()  # their ids
 
 
 class Draft:

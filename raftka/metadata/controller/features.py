@@ -10,36 +10,26 @@ from raftka.metadata.records import FeatureLevelSet, Record
 from raftka.versions import (
     ELR_LEVEL,
     ELR_VERSION,
+    KRAFT_VERSION,
     METADATA_VERSION,
     RAFTKA_VERSION,
     SUPPORTED,
 )
 from raftka.wire.errors import Code, KafkaError
 
-ABSENT = {  # with their highest levels in Kafka 4.4; an upgrade of the whole release names them
-    "kraft.version": 1,
-}
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 FAILED = "The update failed for all features since the following feature had an error: "
 
 
 def decide_update_features(draft: Draft, command: UpdateFeatures) -> Decision:
-    """Set all of the levels or none. Raises INVALID_UPDATE_VERSION with Kafka's words.
-
-    `--release-version` of kafka-features names all that its release has beside metadata.version:
-    those that are not here stay as they are. A feature that is named without metadata.version must
-    be here.
-    """
+    """Set all of the levels or none. Raises INVALID_UPDATE_VERSION with Kafka's words."""
     image = draft.image
     records: list[Record] = []
-    release = any(update.name == METADATA_VERSION for update in command.updates)
     written = max(
         [each.level for each in command.updates if each.name == RAFTKA_VERSION],
         default=image.level,
     )
     for update in command.updates:
-        if release and 0 < update.level <= ABSENT.get(update.name, 0):
-            continue
         level = image.features.get(update.name, 0)
         wrong = _find_fault(draft, update, level, written)
         if wrong is not None:
@@ -73,7 +63,7 @@ def _find_fault(draft: Draft, update: FeatureUpdate, level: int, written: int) -
     if reason is not None:
         return f"Invalid update version {update.level} for feature {update.name}. {reason}"
     # an earlier release does not read what this level has allowed nodes to write
-    if update.level < level and update.name in (METADATA_VERSION, RAFTKA_VERSION):
+    if update.level < level and update.name in (METADATA_VERSION, RAFTKA_VERSION, KRAFT_VERSION):
         why = (
             "Refusing to perform the requested downgrade because it might delete metadata "
             "information."
@@ -112,17 +102,15 @@ def _find_unsupporting(draft: Draft, name: str, level: int) -> Iterator[str]:
     for broker in image.brokers.values():
         ranges = {feature: (low, high) for feature, low, high in broker.features}
         yield from _unsupported(f"Broker {broker.broker_id}", ranges.get(name, (0, 0)), level)
-    for voter in environment.settings.voters:
-        if voter.node_id == environment.settings.node_id or voter.node_id in image.brokers:
+    for voter in environment.voters:
+        if voter == environment.settings.node_id or voter in image.brokers:
             continue
-        if voter.node_id not in environment.greeted:
-            yield (
-                f"controller {voter.node_id} has not registered, and may not support this feature"
-            )
+        if voter not in environment.greeted:
+            yield f"controller {voter} has not registered, and may not support this feature"
             continue
-        known = environment.greeted[voter.node_id]
+        known = environment.greeted[voter]
         ranges = {feature: (low, high) for feature, low, high in known}
-        yield from _unsupported(f"Controller {voter.node_id}", ranges.get(name, (0, 0)), level)
+        yield from _unsupported(f"Controller {voter}", ranges.get(name, (0, 0)), level)
 
 
 def _unsupported(node: str, supported: tuple[int, int], level: int) -> Iterator[str]:

@@ -13,11 +13,13 @@ from struct import Struct, error
 from typing import NamedTuple
 
 from raftka.checksum import crc32c
+from raftka.metadata.quorum.voter_sets import SET_BEFORE_STATE
 from raftka.runtime.interfaces import Buffer
 from raftka.versions import METADATA_JOURNAL, SNAPSHOT_FILE, Format
 
 RECORD_MAGIC = b"\xabRJ1"
 SNAPSHOT_MAGIC = b"\xabRS1"
+WITH_VOTERS = b"\xabRS2"  # the voters stand before the state
 # magic, number (1, 2, 3 ... in each file), size of the body, CRC32C of the body; then CRC32C of
 # these
 RECORD = Struct("<4sQII")
@@ -141,7 +143,8 @@ def _find(data: bytes, what: bytes, start: int) -> Iterator[int]:
 
 
 def encode_snapshot(index: int, term: int, state: bytes) -> bytes:
-    head = SNAPSHOT.pack(SNAPSHOT_MAGIC, index, term, len(state), crc32c(state))
+    magic = WITH_VOTERS if state[:1] == SET_BEFORE_STATE else SNAPSHOT_MAGIC
+    head = SNAPSHOT.pack(magic, index, term, len(state), crc32c(state))
     return b"".join([head, CHECK.pack(crc32c(head)), state])
 
 
@@ -153,7 +156,7 @@ def decode_snapshot_head(data: bytes) -> SnapshotHead:
         (check,) = CHECK.unpack_from(data, SNAPSHOT.size)
     except error:
         raise JournalDamaged("the snapshot is cut short") from None
-    if magic != SNAPSHOT_MAGIC or crc32c(data[: SNAPSHOT.size]) != check:
+    if magic not in (SNAPSHOT_MAGIC, WITH_VOTERS) or crc32c(data[: SNAPSHOT.size]) != check:
         raise JournalDamaged("the snapshot's head is damaged")
     return SnapshotHead(index, term, size, crc)
 

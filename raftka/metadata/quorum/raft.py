@@ -26,7 +26,6 @@ from raftka.metadata.quorum.raft_types import (
     MalformedMessage,
     Message,
     NotLeader,
-    NoVoter,
     ProposalsFull,
     RaftConfig,
     SafetyViolated,
@@ -166,22 +165,13 @@ class RaftCore:
     # what comes in
 
     def receive(self, sender: int, message: Message) -> None:
-        """Raises MalformedMessage (NoVoter is one) or WrongCluster: then its connection should be
-        closed.
-        """
+        """Raises MalformedMessage or WrongCluster: then its connection should be closed."""
         check_message(message)
-        if sender == self._me or not self._may_speak(sender):
-            raise NoVoter(f"{sender} is no other voter")
+        if sender == self._me:
+            raise MalformedMessage(f"{sender} is no other node")
         if message["type"] == "hello":
             self._voter.membership.check(sender, message)
         self._put(sender, message)
-
-    def _may_speak(self, sender: int) -> bool:
-        """With the voters of controller.quorum.voters there are no others. A log with its own
-        voters is open to nodes that become voters later, or were voters before.
-        """
-        voter = self._voter
-        return sender in voter.voter_ids or voter.sets.current is not None or not voter.is_voter
 
     def peer_up(self, node_id: int) -> None:
         """There is a connection to this node, a voter or one that follows the log as it."""
@@ -249,6 +239,12 @@ class RaftCore:
     def _check_pending(self) -> None:
         if self.voters_index > self.commit_index:
             raise VotersRefused("a change of the voters is not committed yet")
+
+    def directory_of(self, node_id: int) -> bytes:
+        """The directory that the node has named in its greeting; empty: it is not connected."""
+        membership = self._voter.membership
+        own = node_id == self._me
+        return membership.directory_id if own else membership.directory_of(node_id)
 
     def has_caught_up(self, node_id: int, directory_id: bytes) -> bool:
         """Leader: this node may become a voter, see `change_voters`."""

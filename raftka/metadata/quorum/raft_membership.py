@@ -125,6 +125,15 @@ class Membership:
                 f"voter {sender} has the voters {hello['voters']}, this node {self._configured}: "
                 "compare controller.quorum.voters"
             )
+        known = self.sets.current if self.sets is not None else None
+        if known is not None and hello["voters"] and hello["standing"] == Standing.VOTER:
+            named = {each.node_id: each.directory_id for each in known}
+            if named.get(sender) != hello.get("directory"):
+                raise WrongCluster(
+                    f"node {sender} counts by controller.quorum.voters, and is no voter of this "
+                    "quorum: give it controller.quorum.bootstrap.servers, and empty it if it was "
+                    "formed anew"
+                )
 
     def up(self, peer: int) -> None:
         self._up.add(peer)

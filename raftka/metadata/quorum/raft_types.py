@@ -111,12 +111,6 @@ class MalformedMessage(ValueError):
         self.limit = limit
 
 
-class NoVoter(MalformedMessage):
-    """The sender is no other voter, and the voters are those of controller.quorum.voters: close the
-    connection. The sender may be welcome later.
-    """
-
-
 class WrongCluster(ValueError):
     """The other side is a voter of another cluster, or knows other voters: close the connection,
     and say so.

@@ -1,4 +1,6 @@
-"""DescribeQuorum (55, KIP-595, KIP-836, KIP-853) and UpdateFeatures (57, KIP-584)."""
+"""DescribeQuorum (55, KIP-595, KIP-836, KIP-853), UpdateFeatures (57, KIP-584), AddRaftVoter and
+RemoveRaftVoter (80, 81, KIP-853).
+"""
 
 from raftka.wire.schema import api, row_classes
 
@@ -66,4 +68,44 @@ UPDATE_FEATURES = api(
 """,
 )
 
-__getattr__ = row_classes(DESCRIBE_QUORUM, UPDATE_FEATURES)
+ADD_RAFT_VOTER = api(
+    "AddRaftVoter",
+    80,
+    versions="0-1",
+    flexible="0+",
+    request="""
+    cluster_id                  string?
+    timeout_ms                  int32
+    voter_id                    int32
+    voter_directory_id          uuid
+    listeners Endpoint[]
+        name                    string
+        host                    string
+        port                    uint16
+    ack_when_committed          bool=true   1+ !
+""",
+    response="""
+    throttle_time_ms            int32
+    error_code                  int16
+    error_message               string?
+""",
+)
+
+REMOVE_RAFT_VOTER = api(
+    "RemoveRaftVoter",
+    81,
+    versions="0",
+    flexible="0+",
+    request="""
+    cluster_id                  string?
+    voter_id                    int32
+    voter_directory_id          uuid
+""",
+    response="""
+    throttle_time_ms            int32
+    error_code                  int16
+    error_message               string?
+""",
+)
+
+__getattr__ = row_classes(DESCRIBE_QUORUM, UPDATE_FEATURES, ADD_RAFT_VOTER, REMOVE_RAFT_VOTER)

@@ -5,6 +5,72 @@ from collections.abc import Sequence
 from raftka.wire.field_types import Many, Rows
 from raftka.wire.schema import Api, Row
 
+class RemoveRaftVoterResponse(Row):
+    throttle_time_ms: int
+    error_code: int
+    error_message: str | None
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = ...,
+        error_code: int = ...,
+        error_message: str | None = ...,
+    ) -> None: ...
+
+class RemoveRaftVoterRequest(Row):
+    cluster_id: str | None
+    voter_id: int
+    voter_directory_id: bytes
+    def __init__(
+        self,
+        *,
+        cluster_id: str | None = ...,
+        voter_id: int = ...,
+        voter_directory_id: bytes = ...,
+    ) -> None: ...
+
+class AddRaftVoterResponse(Row):
+    throttle_time_ms: int
+    error_code: int
+    error_message: str | None
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = ...,
+        error_code: int = ...,
+        error_message: str | None = ...,
+    ) -> None: ...
+
+class Endpoint(Row):
+    name: str
+    host: str
+    port: int
+    def __init__(
+        self,
+        *,
+        name: str = ...,
+        host: str = ...,
+        port: int = ...,
+    ) -> None: ...
+
+class AddRaftVoterRequest(Row):
+    cluster_id: str | None
+    timeout_ms: int
+    voter_id: int
+    voter_directory_id: bytes
+    listeners: Many[Endpoint, Sequence[Endpoint]]
+    ack_when_committed: bool
+    def __init__(
+        self,
+        *,
+        cluster_id: str | None = ...,
+        timeout_ms: int = ...,
+        voter_id: int = ...,
+        voter_directory_id: bytes = ...,
+        listeners: Rows[Endpoint] = ...,
+        ack_when_committed: bool = ...,
+    ) -> None: ...
+
 class UpdatableFeatureResult(Row):
     feature: str
     error_code: int
@@ -169,3 +235,5 @@ class DescribeQuorumRequest(Row):
 
 DESCRIBE_QUORUM: Api[DescribeQuorumRequest, DescribeQuorumResponse]
 UPDATE_FEATURES: Api[UpdateFeaturesRequest, UpdateFeaturesResponse]
+ADD_RAFT_VOTER: Api[AddRaftVoterRequest, AddRaftVoterResponse]
+REMOVE_RAFT_VOTER: Api[RemoveRaftVoterRequest, RemoveRaftVoterResponse]

@@ -1,0 +1,246 @@
+"""Voters that come and go in a whole cluster (KIP-853): it is formed by one voter, and grows under
+load; the leader is removed; brokers without a vote follow.
+"""
+
+from raftka.chaos.simulated.cluster import CONTROLLER_PORT, Cluster
+from raftka.chaos.simulated.scene import Scene
+from raftka.runtime.simulated.world import World
+from raftka.wire.errors import Code
+from raftka.wire.messages.quorum import (
+    ADD_RAFT_VOTER,
+    DESCRIBE_QUORUM,
+    REMOVE_RAFT_VOTER,
+    UPDATE_FEATURES,
+    DescribeQuorumResponse,
+    PartitionData,
+)
+
+
+def raise_level(scene: Scene) -> None:
+    request = UPDATE_FEATURES.request
+    row = request(
+        feature_updates=[request.feature_updates(feature="kraft.version", max_version_level=1)]
+    )
+    answer = scene.cluster.do(scene.client, lambda: scene.client.anybody(UPDATE_FEATURES, row))
+    assert (answer.error_code, answer.error_message) == (0, None)
+
+
+def directory_of(cluster: Cluster, node_id: int) -> bytes:
+    return cluster.nodes[node_id].quorum.directory_id
+
+
+def add(scene: Scene, node_id: int, directory: bytes | None = None) -> tuple[Code, str | None]:
+    request = ADD_RAFT_VOTER.request
+    row = request(
+        timeout_ms=8000,
+        voter_id=node_id,
+        voter_directory_id=directory or directory_of(scene.cluster, node_id),
+        listeners=[request.listeners(name="CONTROLLER", host=f"n{node_id}", port=CONTROLLER_PORT)],
+    )
+    answer = scene.cluster.do(scene.client, lambda: scene.client.anybody(ADD_RAFT_VOTER, row))
+    return Code(answer.error_code), answer.error_message
+
+
+def remove(scene: Scene, node_id: int, directory: bytes | None = None) -> tuple[Code, str | None]:
+    row = REMOVE_RAFT_VOTER.request(
+        voter_id=node_id,
+        voter_directory_id=directory or directory_of(scene.cluster, node_id),
+    )
+    answer = scene.cluster.do(scene.client, lambda: scene.client.anybody(REMOVE_RAFT_VOTER, row))
+    return Code(answer.error_code), answer.error_message
+
+
+def describe(scene: Scene) -> DescribeQuorumResponse:
+    request = DESCRIBE_QUORUM.request
+    row = request(
+        topics=[
+            request.topics(
+                topic_name="__cluster_metadata",
+                partitions=[request.topics.partitions(partition_index=0)],
+            )
+        ]
+    )
+    answer: DescribeQuorumResponse = scene.cluster.do(
+        scene.client, lambda: scene.client.anybody(DESCRIBE_QUORUM, row)
+    )
+    assert answer.error_code == 0
+    return answer
+
+
+def quorum(scene: Scene) -> PartitionData:
+    found: PartitionData = describe(scene).topics[0].partitions[0]
+    return found
+
+
+def voters(scene: Scene) -> list[int]:
+    return sorted(each.replica_id for each in quorum(scene).current_voters)
+
+
+OK = (Code.NONE, None)
+
+
+def test_one_voter_becomes_three_and_two_and_the_leader_goes() -> None:
+    with World(1) as world:
+        scene = Scene(world, nodes=3, voters=1, later_voters=(2, 3))
+        cluster = scene.cluster
+        assert add(scene, 2) == (
+            Code.UNSUPPORTED_VERSION,
+            "Cluster doesn't support adding voter because the kraft.version feature is 0",
+        )
+        scene.produce(3)
+        raise_level(scene)
+        assert add(scene, 2) == OK
+        assert add(scene, 3) == OK
+        scene.produce(3)
+        assert voters(scene) == [1, 2, 3]
+        described = describe(scene)
+        assert {
+            (node.node_id, each.name, each.host, each.port)
+            for node in described.nodes
+            for each in node.listeners
+        } == {(each, "CONTROLLER", f"n{each}", CONTROLLER_PORT) for each in (1, 2, 3)}
+        assert {
+            each.replica_id: each.replica_directory_id for each in quorum(scene).current_voters
+        } == {each: directory_of(cluster, each) for each in (1, 2, 3)}
+
+        assert cluster.controller == 1
+        began = world.now
+        assert remove(scene, 1) == OK
+        assert cluster.settled(lambda: cluster.controller in (2, 3), 5.0)
+        assert world.now - began < 0.5
+        scene.produce(3)
+        assert voters(scene) == [2, 3]
+        cluster.kill(1, power_loss=True)
+        scene.produce(3)
+
+
+def whole_quorum(world: World, nodes: int = 5, **settings: str) -> Scene:
+    """A cluster whose log has its voters: the first node, while the others follow."""
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    scene = Scene(world, nodes=nodes, voters=1, later_voters=range(2, nodes + 1), settings=named)
+    raise_level(scene)
+    scene.cluster.voters_in_log = True
+    return scene
+
+
+def test_one_three_five_three_under_load_with_dying_controllers() -> None:
+    with World(2) as world:
+        scene = whole_quorum(world)
+        cluster = scene.cluster
+        for node_id in (2, 3):
+            assert add(scene, node_id) == OK
+            scene.produce(2)
+        leader = cluster.controller
+        assert leader is not None
+        cluster.kill(leader, power_loss=True)
+        scene.produce(2)
+        cluster.start(leader)
+        for node_id in (4, 5):
+            assert add(scene, node_id) == OK
+            scene.produce(2)
+        assert voters(scene) == [1, 2, 3, 4, 5]
+        for _ in range(2):
+            leader = cluster.controller
+            assert leader is not None
+            assert remove(scene, leader) == OK
+            scene.produce(2)
+        assert len(voters(scene)) == 3
+        assert cluster.settled(lambda: len(quorum(scene).observers) == 2, 10.0)
+
+        cluster.power_loss()
+        for node_id in range(1, 6):
+            cluster.start(node_id)
+        cluster.wait_ready()
+        scene.produce(2)
+        scene.wait_whole()
+        assert len(voters(scene)) == 3
+        scene.assert_nothing_lost()
+
+
+def test_a_lost_disk_comes_back_as_the_same_voter() -> None:
+    """raftka's own: the voter joins with its new directory, and the set then names that one."""
+    with World(3) as world:
+        scene = whole_quorum(world, 3)
+        cluster = scene.cluster
+        for node_id in (2, 3):
+            assert add(scene, node_id) == OK
+        scene.produce(2)
+        before = directory_of(cluster, 2)
+        cluster.kill(2, power_loss=True)
+        cluster.new_disk(2)
+        cluster.start(2)
+        assert cluster.settled(
+            lambda: (
+                directory_of(cluster, 2)
+                in [each.replica_directory_id for each in quorum(scene).current_voters]
+            ),
+            20.0,
+        )
+        assert before != directory_of(cluster, 2)
+        cluster.kill(1, power_loss=True)
+        scene.produce(2)
+
+
+def test_a_controller_joins_by_itself() -> None:
+    with World(4) as world:
+        scene = whole_quorum(world, 3, controller_quorum_auto_join_enable="true")
+        assert scene.cluster.settled(lambda: voters(scene) == [1, 2, 3], 20.0)
+        scene.produce(2)
+
+
+def test_a_broker_finds_the_voters_that_came_later() -> None:
+    """It knows one address, and that node goes for good."""
+    with World(5) as world:
+        scene = Scene(
+            world, nodes=5, voters=1, later_voters=(2, 3, 4), settings={}, replication_factor=3
+        )
+        cluster = scene.cluster
+        raise_level(scene)
+        for node_id in (2, 3, 4):
+            assert add(scene, node_id) == OK
+        assert remove(scene, 1) == OK
+        assert cluster.settled(lambda: cluster.controller in (2, 3, 4), 5.0)
+        cluster.kill(1, power_loss=True)
+        scene.produce(2)
+        world.run(world.now + 5.0)
+        assert cluster.settled(
+            lambda: cluster.nodes[5].image.offset == cluster.newest.image.offset, 5.0
+        )
+        assert cluster.nodes[5].image.alive(5)
+
+
+def test_wrong_changes_are_refused_in_kafkas_words() -> None:
+    with World(6) as world:
+        scene = whole_quorum(world, 3)
+        cluster = scene.cluster
+        wrong = bytes(15) + b"\x05"
+        code, message = add(scene, 1)
+        assert code is Code.DUPLICATE_VOTER
+        assert message is not None
+        assert message.startswith("The voter id for ReplicaKey(id=1, directoryId=")
+        assert add(scene, 2, bytes(16)) == (
+            Code.INVALID_REQUEST,
+            "Add voter request didn't include a valid voter",
+        )
+        assert add(scene, 2, wrong) == (
+            Code.REQUEST_TIMED_OUT,
+            "Aborted add voter operation for ReplicaKey(id=2, directoryId=AAAAAAAAAAAAAAAAAAAABQ) "
+            "since it is lagging behind",
+        )
+        assert remove(scene, 9, wrong)[0] is Code.VOTER_NOT_FOUND
+        assert remove(scene, 1, wrong)[0] is Code.VOTER_NOT_FOUND
+        assert remove(scene, 1)[0] is Code.VOTER_NOT_FOUND, "the last voter stays"
+        assert remove(scene, 2, bytes(16)) == (
+            Code.INVALID_REQUEST,
+            "Remove voter request didn't include a valid voter",
+        )
+        assert add(scene, 2) == OK
+        cluster.kill(2, power_loss=True)
+        world.run(world.now + 1.2)
+        assert voters_of_core(cluster) == [1, 2]
+
+
+def voters_of_core(cluster: Cluster) -> list[int]:
+    core = cluster.nodes[1].quorum.core
+    assert core is not None
+    return list(core.voters)
