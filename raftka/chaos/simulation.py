@@ -55,6 +55,7 @@ from raftka.chaos.simulated.swarm import (
     with_transactions,
 )
 from raftka.chaos.simulated.workloads import beside
+from raftka.chaos.simulated.workloads.voters import VotersWork
 from raftka.chaos.simulated.workloads.workload import Awaited, Workload, busy, often
 from raftka.chaos.verdict import Outcome, Rules, Verdict
 from raftka.json_values import JsonObject
@@ -282,6 +283,7 @@ class _Life:
             controllers=settings.controllers,
             before_start=watch,
             own={node_id: dict(values) for node_id, values in settings.mixed},
+            later_voters=settings.later_voters,
         )
         cluster.keeps_power = settings.flush == "os" and self.options.plan.flush is None
         struck = next(
@@ -309,6 +311,9 @@ class _Life:
         self._start_clients(cluster)
         for work in self.works:
             work.begin(cluster, self.world.random("workload"))
+        if settings.later_voters:
+            self.works.append(VotersWork())
+            self.works[-1].begin(cluster, self.world.random("voters"))
         for name in settings.beside:
             self.works.append(beside.BESIDE[name]())
             self.works[-1].begin(cluster, self.world.random(f"beside {name}"))

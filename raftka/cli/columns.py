@@ -58,6 +58,8 @@ COLUMNS: Mapping[str, str] = {
     "source": "where a value comes from",
     "broker": "id of a broker",
     "node": "id of a node",
+    "directory": "id of the directory with a controller's votes",
+    "endpoints": "where a controller listens: NAME://HOST:PORT",
     "address": "HOST:PORT",
     "rack": "of a broker",
     "role": "in the quorum",

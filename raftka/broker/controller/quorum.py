@@ -446,7 +446,7 @@ class Quorum:
         calls, link.calls = link.calls, {}
         for done in calls.values():
             done(KafkaError(Code.NETWORK_EXCEPTION), None)
-        if was_up:
+        if was_up and self.links.get(link.voter) is link:
             self._suspects.broken(link.voter)
         if was_up and self.core is not None and link.voter not in self.followers:
             self.core.peer_lost(link.voter)

@@ -28,6 +28,7 @@ class Settings:
     nodes: int = 3
     voters: int = 3
     controllers: tuple[int, ...] = ()  # voters that are no brokers
+    later_voters: tuple[int, ...] = ()  # controllers that are no voters in the beginning
     partitions: int = 1
     replication: int = 3
     min_isr: int = 2
@@ -105,6 +106,7 @@ class Plan:
     sizes: bool = False  # three to seven nodes, one, three or five of them voters
     beside: bool = False  # other workloads go on meanwhile, nodes are set differently
     busy: bool = False  # the nodes of half of the lives, and of all where a workload is alone
+    later_voters: tuple[int, ...] = ()  # five nodes, one voter, and these come and go
     lengths_s: tuple[float, ...] = ()  # one of these instead of `seconds`, with as many faults
     # raftka.log.flush of all nodes, and power is lost with all that is not flushed
     flush: str | None = None
@@ -134,11 +136,13 @@ SWARM = Plan(
     busy=True,
     lengths_s=SHORT_AND_LONG_S,
 )
+VOTERS = Plan("voters", schedule.VOTERS, 20.0, (0.3, 1.5), later_voters=(2, 3, 4, 5))
 AT_WORK = Plan("work", (), 10.0)  # a workload alone
 BUSY_AT_WORK = replace(AT_WORK, busy=True)
 # the one of security, with faults of its own
 SECURED = Plan("work", schedule.SECURED, 20.0, ends_in_the_dark=True)
-PLANS = {plan.name: plan for plan in (SWARM, THREE, POWER, FAULTS, WIDTH, DIRECTORIES, ELIGIBLE)}
+EACH = (SWARM, THREE, POWER, FAULTS, WIDTH, DIRECTORIES, ELIGIBLE, VOTERS)
+PLANS = {plan.name: plan for plan in EACH}
 
 
 def choose(plan: Plan, chance: Random) -> Settings:
@@ -152,6 +156,7 @@ def choose(plan: Plan, chance: Random) -> Settings:
         nodes,
         voters,
         controllers,
+        later_voters=plan.later_voters,
         partitions=partitions,
         replication=replication,
         min_isr=2 if plan.flush else chance.choice((1, 2, 2)) if replication > 2 else 1,
@@ -237,6 +242,8 @@ def _sizes(plan: Plan, chance: Random) -> tuple[int, int, tuple[int, ...]]:
     """Nodes, voters, and which voters are no brokers. At least three are brokers."""
     if plan.flush:  # the quorum may stay while brokers go
         return chance.choice(((3, 3, ()), (6, 3, (1, 2, 3))))
+    if plan.later_voters:
+        return 1 + len(plan.later_voters), 1, ()
     if plan.roles:
         controllers = tuple(node_id for node_id in (1, 2, 3) if chance.random() < 0.5)
         return 3 + len(controllers) + chance.randint(1, 2), 3, controllers

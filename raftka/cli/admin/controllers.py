@@ -10,7 +10,7 @@ from raftka.client.blocking.client import Client, check
 from raftka.client.blocking.quorum import Quorum, QuorumNode, read_quorum
 from raftka.wire.messages.quorum import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER
 
-COLUMNS = ["controller", "role", "directory", "endpoints", "behind"]
+COLUMNS = ["node", "role", "directory", "endpoints", "behind"]
 DIRECTORY_BYTES = 16
 
 
@@ -20,7 +20,7 @@ def list_controllers(bootstrap_server: str, output: str) -> None:
         quorum = _quorum_of(client)
     rows = [
         {
-            "controller": node.node_id,
+            "node": node.node_id,
             "role": node.role,
             "directory": _text(node.directory_id),
             "endpoints": [
@@ -62,7 +62,7 @@ def add(
         )
         answer = client.ask_controller(ADD_RAFT_VOTER, row)
         check(answer.error_code, answer.error_message)
-    show([{"controller": node, "added": "yes"}], ["controller", "added"], output)
+    show([{"node": node, "role": "voter"}], ["node", "role"], output)
 
 
 @command
@@ -72,7 +72,7 @@ def remove(node: int, directory: str | None, bootstrap_server: str, output: str)
         row = REMOVE_RAFT_VOTER.request(voter_id=node, voter_directory_id=known)
         answer = client.ask_controller(REMOVE_RAFT_VOTER, row)
         check(answer.error_code, answer.error_message)
-    show([{"controller": node, "removed": "yes"}], ["controller", "removed"], output)
+    show([{"node": node, "role": "observer"}], ["node", "role"], output)
 
 
 def _quorum_of(client: Client) -> Quorum:

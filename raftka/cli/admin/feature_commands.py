@@ -1,4 +1,4 @@
-"""`raftka features` and `raftka controllers`: their parts of the tree. What a command does stands in
+"""`raftka features` and `raftka controllers`: their part of the tree. What a command does stands in
 features.py and controllers.py, imported when it is called.
 """
 

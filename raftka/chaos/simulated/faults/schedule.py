@@ -73,6 +73,7 @@ POWER = (
     Kind("power_loss_of_all", 1),
 )
 ALL = (Kind("dark", 1), *KILLS, *DELAYS, *DISKS)
+VOTERS = (Kind("dark", 1), *KILLS, *DELAYS)
 DIRECTORIES = (
     Kind("break_directory", 4),
     Kind("start_without_directory", 3),
