@@ -381,14 +381,15 @@ class Node:
 
     def _own_host(self) -> str | None:
         """Return the host that an automatic listener at every address registers: the one that the
-        other nodes have for this controller in controller.quorum.voters; of a broker without a vote
+        other nodes have for this controller among the voters; of a broker without a vote
         its address on the way to the controllers. None: no controller's name is known yet.
         """
-        voters = self.settings.voters
+        voters = self.quorum.addresses.voters
         own = next((voter.host for voter in voters if voter.node_id == self.node_id), None)
         if own is not None:
             return own
-        ways = (self.runtime.network.address_towards(each.host, each.port) for each in voters)
+        links = self.quorum.links.values()
+        ways = (self.runtime.network.address_towards(each.host, each.port) for each in links)
         return next((way for way in ways if way), None)
 
     # the registration

@@ -2,81 +2,33 @@
 load; the leader is removed; brokers without a vote follow.
 """
 
+import pytest
+
 from raftka.chaos.simulated.cluster import CONTROLLER_PORT, Cluster
 from raftka.chaos.simulated.scene import Scene
+from raftka.chaos.simulation import PLANS, live
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
-from raftka.wire.messages.quorum import (
-    ADD_RAFT_VOTER,
-    DESCRIBE_QUORUM,
-    REMOVE_RAFT_VOTER,
-    UPDATE_FEATURES,
-    DescribeQuorumResponse,
-    PartitionData,
+from tests.simulation.voters import (
+    add,
+    describe,
+    directory_of,
+    quorum,
+    raise_level,
+    recover_alone,
+    remove,
+    voters,
 )
 
-
-def raise_level(scene: Scene) -> None:
-    request = UPDATE_FEATURES.request
-    row = request(
-        feature_updates=[request.feature_updates(feature="kraft.version", max_version_level=1)]
-    )
-    answer = scene.cluster.do(scene.client, lambda: scene.client.anybody(UPDATE_FEATURES, row))
-    assert (answer.error_code, answer.error_message) == (0, None)
-
-
-def directory_of(cluster: Cluster, node_id: int) -> bytes:
-    return cluster.nodes[node_id].quorum.directory_id
-
-
-def add(scene: Scene, node_id: int, directory: bytes | None = None) -> tuple[Code, str | None]:
-    request = ADD_RAFT_VOTER.request
-    row = request(
-        timeout_ms=8000,
-        voter_id=node_id,
-        voter_directory_id=directory or directory_of(scene.cluster, node_id),
-        listeners=[request.listeners(name="CONTROLLER", host=f"n{node_id}", port=CONTROLLER_PORT)],
-    )
-    answer = scene.cluster.do(scene.client, lambda: scene.client.anybody(ADD_RAFT_VOTER, row))
-    return Code(answer.error_code), answer.error_message
-
-
-def remove(scene: Scene, node_id: int, directory: bytes | None = None) -> tuple[Code, str | None]:
-    row = REMOVE_RAFT_VOTER.request(
-        voter_id=node_id,
-        voter_directory_id=directory or directory_of(scene.cluster, node_id),
-    )
-    answer = scene.cluster.do(scene.client, lambda: scene.client.anybody(REMOVE_RAFT_VOTER, row))
-    return Code(answer.error_code), answer.error_message
-
-
-def describe(scene: Scene) -> DescribeQuorumResponse:
-    request = DESCRIBE_QUORUM.request
-    row = request(
-        topics=[
-            request.topics(
-                topic_name="__cluster_metadata",
-                partitions=[request.topics.partitions(partition_index=0)],
-            )
-        ]
-    )
-    answer: DescribeQuorumResponse = scene.cluster.do(
-        scene.client, lambda: scene.client.anybody(DESCRIBE_QUORUM, row)
-    )
-    assert answer.error_code == 0
-    return answer
-
-
-def quorum(scene: Scene) -> PartitionData:
-    found: PartitionData = describe(scene).topics[0].partitions[0]
-    return found
-
-
-def voters(scene: Scene) -> list[int]:
-    return sorted(each.replica_id for each in quorum(scene).current_voters)
-
-
 OK = (Code.NONE, None)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_life_with_faults_while_voters_come_and_go(seed: int) -> None:
+    life = live(seed, PLANS["voters"])
+
+    assert life.violations == []
+    assert sum(" voters_changed " in line for line in life.log) >= 5
 
 
 def test_one_voter_becomes_three_and_two_and_the_leader_goes() -> None:
@@ -244,3 +196,27 @@ def voters_of_core(cluster: Cluster) -> list[int]:
     core = cluster.nodes[1].quorum.core
     assert core is not None
     return list(core.voters)
+
+
+def test_a_recovered_quorum_has_configured_voters_again() -> None:
+    """Two of three controllers are lost for good. The one that is left begins anew, alone, at
+    kraft.version 0; the level can be raised again.
+    """
+    with World(8) as world:
+        scene = whole_quorum(world, 3)
+        cluster = scene.cluster
+        for node_id in (2, 3):
+            assert add(scene, node_id) == OK
+        scene.produce(2)
+        cluster.power_loss()
+        recover_alone(cluster, 1)
+        cluster.voters_in_log = False
+        for node_id in (2, 3):
+            cluster.new_disk(node_id)
+        for node_id in (1, 2, 3):
+            cluster.start(node_id)
+        cluster.wait_ready()
+        assert voters(scene) == [1]
+        assert "kraft.version" not in cluster.newest.image.features
+        raise_level(scene)
+        assert add(scene, 2) == OK

@@ -90,7 +90,7 @@ def _connections(bridge: "Bridge") -> JsonObject:
 def _leader(bridge: "Bridge") -> dict[str, object]:
     """Return the leader as ZooKeeper does: a server that is alone has none."""
     quorum = bridge.services.quorum
-    voters = {each.node_id: each for each in bridge.services.metadata.settings.voters}
+    voters = {each.node_id: each for each in bridge.services.quorum.addresses.voters}
     if len(voters) == 1 and quorum.core is not None:
         return {"error": "server is not initialized"}
     leader = voters.get(quorum.leader) if quorum.leader is not None else None
@@ -106,7 +106,7 @@ def _leader(bridge: "Bridge") -> dict[str, object]:
 def _voters(bridge: "Bridge") -> dict[str, object]:
     """Return the quorum's addresses: those of raftka's controllers."""
     found = {}
-    for each in bridge.services.metadata.settings.voters:
+    for each in bridge.services.quorum.addresses.voters:
         address = f"{each.host}:{each.port}"
         found[str(each.node_id)] = {
             "server_addresses": [address],

@@ -20,7 +20,7 @@ def mode(bridge: Bridge) -> str:
         return "read-only"
     if quorum.core is None:
         return "observer"
-    if len(bridge.services.metadata.settings.voters) == 1:
+    if len(bridge.services.quorum.addresses.voters) == 1:
         return "standalone"
     return "leader" if quorum.leader == bridge.services.context.node_id else "follower"
 
@@ -43,7 +43,7 @@ def _ensemble(bridge: Bridge) -> dict[str, str | int]:
     A follower counts while the leader hears of it within the sync limit, and is synced when it has
     acknowledged an entry of this leader.
     """
-    quorum, voters = bridge.services.quorum, len(bridge.services.metadata.settings.voters)
+    quorum, voters = bridge.services.quorum, len(bridge.services.quorum.addresses.voters)
     if mode(bridge) in ("standalone", "read-only"):
         return {}
     observers = sum(peer.observed is not None for peer in quorum.inbound)

@@ -102,7 +102,7 @@ def _conf(bridge: Bridge) -> str:
     )
     return (
         text
-        if len(bridge.services.metadata.settings.voters) == 1
+        if len(bridge.services.quorum.addresses.voters) == 1
         else f"{text}membership: \n{bridge.tree.membership.decode()}"
     )
 

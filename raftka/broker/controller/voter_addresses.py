@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.departure import Link
 from raftka.limits import QUORUM_VOTERS
+from raftka.metadata.configs.settings import Voter
 from raftka.metadata.quorum.raft import RaftCore
 from raftka.metadata.quorum.voter_sets import VoterSet
 from raftka.wire.errors import ProtocolError
@@ -40,8 +41,9 @@ class VoterAddresses:
         self._index = 0  # of the set that is used; 0: the properties file
         self._voters: dict[int, tuple[str, int]] = {}  # addresses in that set, without this node's
         self._announced = 0  # index of the last set that a voter has sent
-        settings = context.metadata.settings
-        for voter in settings.voters:
+        # all voters, as far as this node knows
+        self.voters: tuple[Voter, ...] = context.metadata.settings.voters
+        for voter in self.voters:
             if voter.node_id != context.node_id:
                 links[voter.node_id] = Link(*voter)
 
@@ -124,6 +126,7 @@ class VoterAddresses:
     def _use(self, index: int, voters: Sequence[Address]) -> None:
         self._index = index
         me, links = self._context.node_id, self._links
+        self.voters = tuple(Voter(*each) for each in voters)
         self._voters = {node_id: (host, port) for node_id, host, port in voters if node_id != me}
         for node_id, (host, port) in self._voters.items():
             if node_id not in links:

@@ -61,7 +61,7 @@ def elect(written: Written) -> None:
 
 def hand_over(written: Written) -> None:
     controls = written.caller.controls
-    if len(controls.draft.environment.settings.voters) < 2:
+    if len(controls.draft.environment.voters) < 2:
         raise bad("nobody else can lead")
     controls.hand_over = True
 
