@@ -374,6 +374,12 @@ class UpdateVoter(NamedTuple):
     highest: int = 1
 
 
+class UnregisterController(NamedTuple):
+    """Forget what a controller's release supports, until it greets again."""
+
+    controller_id: int
+
+
 class AlterConfigs(NamedTuple):
     resources: tuple[ConfigResource, ...]
     replace_all: bool = False  # settings that are not named go back to their defaults
@@ -432,7 +438,7 @@ OfBrokers = (
     | AllocateProducerIds
 )
 OfTokens = AddToken | RenewToken | ExpireToken
-OfNodes = TopicDefaults | DescribeQuorum  # questions
+OfNodes = TopicDefaults | DescribeQuorum | UnregisterController
 OfVoters = AddVoter | RemoveVoter | UpdateVoter
 Command = (
     OfBrokers | OfNodes | OfVoters | WriteExtension | ExtensionCommand | OfTokens | Administration
@@ -462,6 +468,7 @@ REPLIES: dict[type[Command], object] = {  # types of the replies, as `read_reply
     ListReassignments: tuple[OngoingTopic, ...],
     UpdateFeatures: None,
     DescribeQuorum: QuorumState,
+    UnregisterController: None,
     AddVoter: None,
     RemoveVoter: None,
     UpdateVoter: None,

@@ -10,7 +10,11 @@ import pytest
 from raftka.broker.network.access.authorizer import AllowAll, Resource
 from raftka.broker.network.session import Session
 from raftka.wire.errors import Code
-from raftka.wire.messages.cluster import DESCRIBE_CLUSTER, UNREGISTER_BROKER
+from raftka.wire.messages.cluster import (
+    DESCRIBE_CLUSTER,
+    UNREGISTER_BROKER,
+    UNREGISTER_CONTROLLER,
+)
 from raftka.wire.messages.configs import DESCRIBE_CONFIGS, DescribeConfigsRequest
 from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH, OffsetForLeaderEpochRequest
 from raftka.wire.messages.fetch import FETCH
@@ -110,6 +114,7 @@ OF_THE_CLUSTER: list[tuple[AnyApi, str, Callable[[], Row]]] = [
     (UPDATE_FEATURES, "ALTER", UPDATE_FEATURES.request),
     (ADD_RAFT_VOTER, "ALTER", ADD_RAFT_VOTER.request),
     (REMOVE_RAFT_VOTER, "ALTER", REMOVE_RAFT_VOTER.request),
+    (UNREGISTER_CONTROLLER, "ALTER", UNREGISTER_CONTROLLER.request),
     (UNREGISTER_BROKER, "ALTER", lambda: UNREGISTER_BROKER.request(broker_id=9)),
 ]
 

@@ -341,6 +341,7 @@ HIT_HERE = {
     ),
 }
 ELSEWHERE = {
+    "quorum_voters": "simulation/test_voters",
     "automatic_topics": "test_topic_creation",
     "connections_of_listener": "test_connection_quotas",
     "login_bytes": "test_sasl",

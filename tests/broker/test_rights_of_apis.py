@@ -102,7 +102,7 @@ RIGHTS: dict[int, tuple[set[int], tuple[Right, ...]]] = {
 GROUP_HEARTBEAT, GROUP_DESCRIBE = 68, 69
 EVERYBODYS = {17, 18, 36, 71, 72}  # what a login consists of; clients' metrics
 # ACLs are asked for with the authorizer that has them, below; the others have tests of their own
-ELSEWHERE = {*(29, 30, 31, 38, 39, 40, 41, 48, 49), *range(76, 82), *range(83, 94)}
+ELSEWHERE = {*(29, 30, 31, 38, 39, 40, 41, 48, 49), *range(76, 82), *range(83, 95)}
 REQUESTS = {
     each.key: each
     for each in recorded(Path(__file__).parent / "golden_security.jsonl")

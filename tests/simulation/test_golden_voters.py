@@ -11,6 +11,7 @@ from uuid import UUID
 
 from raftka.chaos.simulated.scene import Scene
 from raftka.runtime.simulated.world import World
+from raftka.wire.messages.cluster import UNREGISTER_CONTROLLER
 from raftka.wire.messages.quorum import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER
 from raftka.wire.schema import AnyApi
 from tests.simulation.voters import directory_of, raise_level
@@ -24,7 +25,11 @@ DIRECTORIES = {
     3: "fcc1b3ec-706f-5e5d-42a0-544a86382883",
 }
 KAFKAS_CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
-APIS: dict[str, AnyApi] = {"AddRaftVoter": ADD_RAFT_VOTER, "RemoveRaftVoter": REMOVE_RAFT_VOTER}
+APIS: dict[str, AnyApi] = {
+    "AddRaftVoter": ADD_RAFT_VOTER,
+    "RemoveRaftVoter": REMOVE_RAFT_VOTER,
+    "UnregisterController": UNREGISTER_CONTROLLER,
+}
 KEY = re.compile(r"ReplicaKey\([^)]*\)")
 
 
@@ -39,6 +44,11 @@ class Replay:
 
     def ask(self, exchange: dict[str, Any]) -> tuple[int, str | None]:
         api, asked = APIS[exchange["api"]], exchange["request"]
+        client = self.scene.client
+        if api is UNREGISTER_CONTROLLER:
+            row = api.request(controller_id=asked["ControllerId"])
+            answer = self.scene.cluster.do(client, lambda: client.anybody(api, row))
+            return answer.error_code, answer.error_message
         directory = UUID(asked["VoterDirectoryId"]).bytes
         cluster_id = asked["ClusterId"]
         fields = {
@@ -55,7 +65,6 @@ class Replay:
                 ],
                 "ack_when_committed": asked.get("AckWhenCommitted", True),
             }
-        client = self.scene.client
         answer = self.scene.cluster.do(client, lambda: client.anybody(api, api.request(**fields)))
         return answer.error_code, in_order(answer.error_message)
 

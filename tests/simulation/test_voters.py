@@ -7,6 +7,8 @@ import pytest
 from raftka.chaos.simulated.cluster import CONTROLLER_PORT, Cluster
 from raftka.chaos.simulated.scene import Scene
 from raftka.chaos.simulation import PLANS, live
+from raftka.limits import QUORUM_VOTERS, Limit
+from raftka.metadata.quorum import raft
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
 from tests.simulation.voters import (
@@ -220,3 +222,16 @@ def test_a_recovered_quorum_has_configured_voters_again() -> None:
         assert "kraft.version" not in cluster.newest.image.features
         raise_level(scene)
         assert add(scene, 2) == OK
+
+
+def test_the_number_of_voters_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = Limit(QUORUM_VOTERS.name, 2, QUORUM_VOTERS.reason)
+    monkeypatch.setattr(raft, "QUORUM_VOTERS", few)
+    with World(9) as world:
+        scene = whole_quorum(world, 3)
+        assert add(scene, 2) == OK
+        code, message = add(scene, 3)
+        assert code is Code.POLICY_VIOLATION
+        assert message is not None
+        assert "3 asked, 2 allowed" in message
+        assert scene.cluster.nodes[1].metrics.counters[QUORUM_VOTERS.metric] == 1

@@ -42,6 +42,7 @@ LACKING = (
     "ShareGroupHeartbeat",
     "AddRaftVoter",
     "RemoveRaftVoter",
+    "UnregisterController",
     "ApiVersions",
     "DeleteGroups",
     "DeleteShareGroupState",

@@ -156,6 +156,7 @@ VERSIONS = {  # the lowest and the highest that we know, and those that we annou
     "WriteShareGroupState": (0, 1, (0, 1)),
     "AddRaftVoter": (0, 1, (0, 1)),
     "RemoveRaftVoter": (0, 0, (0, 0)),
+    "UnregisterController": (0, 0, (0, 0)),
     "WriteTxnMarkers": (1, 2, (1, 2)),
 }
 

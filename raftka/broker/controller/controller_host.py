@@ -17,6 +17,7 @@ from raftka.broker.controller.voter_changes import (
     WAIT_S,
     changed_set,
     configured_voters,
+    forget_controller,
     raises_kraft_version,
 )
 from raftka.broker.purgatory import Purgatory
@@ -37,6 +38,7 @@ from raftka.metadata.commands import (
     Heartbeat,
     OfVoters,
     RemoveVoter,
+    UnregisterController,
     UpdateVoter,
 )
 from raftka.metadata.controller.controller import Controller
@@ -142,6 +144,9 @@ class ControllerHost:
             if isinstance(command, DescribeQuorum):
                 reply = self.view.describe(self.context.node_id, machine, self.heard)
                 outcome = Outcome(reply=reply)
+            elif isinstance(command, UnregisterController):
+                forget_controller(command, self.context.node_id, self.greeted)
+                outcome = Outcome()
             else:
                 outcome = machine.decide(command, self._context())
         except Exception as error:

@@ -14,6 +14,7 @@ from raftka.metadata.commands import (
     AddVoter,
     OfVoters,
     RemoveVoter,
+    UnregisterController,
     UpdateVoter,
     VoterEndpoints,
 )
@@ -22,7 +23,7 @@ from raftka.metadata.image import MetadataImage
 from raftka.metadata.quorum.raft_types import VotersRefused
 from raftka.metadata.quorum.voter_sets import QuorumVoter, VoterSet, make_set
 from raftka.metadata.records import FeatureLevelSet, Record
-from raftka.versions import KRAFT_VERSION
+from raftka.versions import KRAFT_VERSION, Features
 from raftka.wire.errors import Code, KafkaError
 
 if TYPE_CHECKING:
@@ -52,6 +53,22 @@ def configured_voters(core: "RaftCore", settings: NodeSettings) -> VoterSet:
         )
         for each in settings.voters
     )
+
+
+def forget_controller(
+    command: UnregisterController, leader: int, greeted: dict[int, Features]
+) -> None:
+    """Forget the greeting of a controller. The voters stay as they are. Raises KafkaError."""
+    node_id = command.controller_id
+    if node_id == leader:
+        raise KafkaError(
+            Code.INVALID_REQUEST, "Controller cannot unregister itself while it is active."
+        )
+    if greeted.pop(node_id, None) is None:
+        raise KafkaError(
+            Code.CONTROLLER_ID_NOT_REGISTERED,
+            f"Controller ID {node_id} is not currently registered.",
+        )
 
 
 def changed_set(

@@ -7,7 +7,11 @@ from raftka.broker.network.dispatch import register
 from raftka.wire.messages.acls import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.client_quotas import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS
-from raftka.wire.messages.cluster import DESCRIBE_CLUSTER, UNREGISTER_BROKER
+from raftka.wire.messages.cluster import (
+    DESCRIBE_CLUSTER,
+    UNREGISTER_BROKER,
+    UNREGISTER_CONTROLLER,
+)
 from raftka.wire.messages.configs import (
     ALTER_CONFIGS,
     DESCRIBE_CONFIGS,
@@ -162,6 +166,7 @@ MODULES: dict[str, tuple[AnyApi, ...]] = {
     "telemetry": (GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY),
     "txn_offset_commit": (TXN_OFFSET_COMMIT,),
     "unregister_broker": (UNREGISTER_BROKER,),
+    "unregister_controller": (UNREGISTER_CONTROLLER,),
     "update_features": (UPDATE_FEATURES,),
     "write_txn_markers": (WRITE_TXN_MARKERS,),
 }

@@ -1,5 +1,5 @@
 """DescribeCluster (60): brokers or, asked of a controller, controllers (KIP-700, KIP-919,
-KIP-1073). UnregisterBroker (64).
+KIP-1073). UnregisterBroker (64), UnregisterController (94).
 """
 
 from raftka.wire.schema import api, row_classes
@@ -46,4 +46,19 @@ UNREGISTER_BROKER = api(
 """,
 )
 
-__getattr__ = row_classes(DESCRIBE_CLUSTER, UNREGISTER_BROKER)
+UNREGISTER_CONTROLLER = api(
+    "UnregisterController",
+    94,
+    versions="0",
+    flexible="0+",
+    request="""
+    controller_id               int32
+""",
+    response="""
+    throttle_time_ms            int32
+    error_code                  int16
+    error_message               string?
+""",
+)
+
+__getattr__ = row_classes(DESCRIBE_CLUSTER, UNREGISTER_BROKER, UNREGISTER_CONTROLLER)

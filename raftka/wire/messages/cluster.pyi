@@ -5,6 +5,26 @@ from collections.abc import Sequence
 from raftka.wire.field_types import Many, Rows
 from raftka.wire.schema import Api, Row
 
+class UnregisterControllerResponse(Row):
+    throttle_time_ms: int
+    error_code: int
+    error_message: str | None
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = ...,
+        error_code: int = ...,
+        error_message: str | None = ...,
+    ) -> None: ...
+
+class UnregisterControllerRequest(Row):
+    controller_id: int
+    def __init__(
+        self,
+        *,
+        controller_id: int = ...,
+    ) -> None: ...
+
 class UnregisterBrokerResponse(Row):
     throttle_time_ms: int
     error_code: int
@@ -77,3 +97,4 @@ class DescribeClusterRequest(Row):
 
 DESCRIBE_CLUSTER: Api[DescribeClusterRequest, DescribeClusterResponse]
 UNREGISTER_BROKER: Api[UnregisterBrokerRequest, UnregisterBrokerResponse]
+UNREGISTER_CONTROLLER: Api[UnregisterControllerRequest, UnregisterControllerResponse]
