@@ -77,6 +77,12 @@ def whole_quorum(world: World, nodes: int = 5, **settings: str) -> Scene:
     return scene
 
 
+def leader_of(cluster: Cluster) -> int:
+    assert cluster.settled(lambda: cluster.controller is not None, 5.0)
+    assert cluster.controller is not None
+    return cluster.controller
+
+
 def test_one_three_five_three_under_load_with_dying_controllers() -> None:
     with World(2) as world:
         scene = whole_quorum(world)
@@ -84,8 +90,7 @@ def test_one_three_five_three_under_load_with_dying_controllers() -> None:
         for node_id in (2, 3):
             assert add(scene, node_id) == OK
             scene.produce(2)
-        leader = cluster.controller
-        assert leader is not None
+        leader = leader_of(cluster)
         cluster.kill(leader, power_loss=True)
         scene.produce(2)
         cluster.start(leader)
@@ -94,9 +99,7 @@ def test_one_three_five_three_under_load_with_dying_controllers() -> None:
             scene.produce(2)
         assert voters(scene) == [1, 2, 3, 4, 5]
         for _ in range(2):
-            leader = cluster.controller
-            assert leader is not None
-            assert remove(scene, leader) == OK
+            assert remove(scene, leader_of(cluster)) == OK
             scene.produce(2)
         assert len(voters(scene)) == 3
         assert cluster.settled(lambda: len(quorum(scene).observers) == 2, 10.0)
@@ -235,3 +238,21 @@ def test_the_number_of_voters_is_limited(monkeypatch: pytest.MonkeyPatch) -> Non
         assert message is not None
         assert "3 asked, 2 allowed" in message
         assert scene.cluster.nodes[1].metrics.counters[QUORUM_VOTERS.metric] == 1
+
+
+def test_nodes_connect_once_to_each_voter_of_the_log() -> None:
+    """A node that was started anew knows the voters from its log, and has an address beside."""
+    with World(10) as world:
+        scene = whole_quorum(world, 3)
+        cluster = scene.cluster
+        for node_id in (2, 3):
+            assert add(scene, node_id) == OK
+        cluster.power_loss()
+        for node_id in (1, 2, 3):
+            cluster.start(node_id)
+        cluster.wait_ready()
+        before = len(cluster.log.saying("controller_connection_lost"))
+        world.run(world.now + 8.0)
+        assert len(cluster.log.saying("controller_connection_lost")) == before
+        assert cluster.log.saying("controller_refused") == []
+        assert [len(cluster.nodes[each].quorum.inbound) for each in (1, 2, 3)] == [2, 2, 2]

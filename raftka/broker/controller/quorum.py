@@ -340,8 +340,9 @@ class Quorum:
     # connections to controllers
 
     def _dial(self, link: Link) -> None:
-        def lost(_: Peer, reason: str) -> None:
-            self._on_link_closed(link, reason)
+        def lost(closed: Peer, reason: str) -> None:
+            if link.peer is closed:
+                self._on_link_closed(link, reason)
 
         login = self._security.dialing_login()
         peer = link.peer = Peer(
@@ -452,7 +453,8 @@ class Quorum:
             self.core.peer_lost(link.voter)
             self._follow_peer_of(link)
             self.poke()
-        self.departure.voter_away(link)
+        if self.links.get(link.voter) is link:
+            self.departure.voter_away(link)
         if self._observing is link:
             self._observing = None
             other = next((each for each in self.links.values() if each.up), None)

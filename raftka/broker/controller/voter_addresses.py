@@ -17,6 +17,7 @@ from raftka.wire.errors import ProtocolError
 
 RECONNECT_S = (0.02, 0.5)
 LEAVE_S = 3.0  # after a set without a voter, until the connection to it is closed
+UNREACHED = 12  # attempts, about five seconds, after which other addresses are tried
 UNKNOWN = -1  # the id of a voter of which only the address is known
 
 Address = tuple[int, str, int]  # node id, host, port
@@ -40,6 +41,7 @@ class VoterAddresses:
         self._bootstrap: list[Link] = []  # links to addresses without an id
         self._index = 0  # of the set that is used; 0: the properties file
         self._voters: dict[int, tuple[str, int]] = {}  # addresses in that set, without this node's
+        self._started = False
         self._announced = 0  # index of the last set that a voter has sent
         # all voters, as far as this node knows
         self.voters: tuple[Voter, ...] = context.metadata.settings.voters
@@ -48,34 +50,41 @@ class VoterAddresses:
                 links[voter.node_id] = Link(*voter)
 
     def start(self) -> None:
+        self._started = True
         if self._index and self._context.metadata.settings.voters:
             self._context.events.warning("configured_voters_not_used")
         for link in self._links.values():
             self._dial(link)
-        if not self._context.metadata.settings.voters:
+        if not self._links:
             self._dial_bootstrap()
 
     def _dial_bootstrap(self) -> None:
-        """Connect to controller.quorum.bootstrap.servers, unless a voter is connected or about to
-        be found.
+        """Connect to controller.quorum.bootstrap.servers: no voter is known, or none is reached.
+        Addresses of known voters are left out. A second connection would end the first one.
         """
         if self._bootstrap or any(link.up for link in self._links.values()):
             return
+        settings = self._context.metadata.settings
+        known = {(each.host, each.port) for each in self._links.values()}
+        known |= {(each.host, each.port) for each in settings.controller_listeners}
         self._bootstrap = [
             Link(UNKNOWN, host, port)
-            for host, port in self._context.metadata.settings.bootstrap_servers
+            for host, port in settings.bootstrap_servers
+            if (host, port) not in known
         ]
         for link in self._bootstrap:
             self._dial(link)
 
     def met(self, link: Link, node_id: int) -> bool:
-        """Take the id of the node that answers; return False if another one was wanted."""
+        """Take the id of the node that answers; return False if another one was wanted, or the node
+        is connected already.
+        """
         if link.voter != UNKNOWN:
             return link.voter == node_id
-        known = self._links.get(node_id)
-        if node_id == self._context.node_id or (known is not None and known is not link):
-            return False
         link.voter = node_id
+        self._bootstrap.remove(link)
+        if node_id == self._context.node_id or node_id in self._links:
+            return False
         self._links[node_id] = link
         return True
 
@@ -88,14 +97,17 @@ class VoterAddresses:
         clock.call_at(clock.now() + wait, lambda: self._again(link))
 
     def _again(self, link: Link) -> None:
+        nobody = not any(each.up for each in self._links.values())
         if self._links.get(link.voter) is link:
             self._dial(link)
-        elif link in self._bootstrap and not any(each.up for each in self._links.values()):
-            self._dial(link)
-            return
-        if link in self._bootstrap:
-            self._bootstrap.remove(link)
-        if not any(each.up for each in self._links.values()):
+            if nobody and link.failures >= UNREACHED:
+                self._dial_bootstrap()
+        elif link in self._bootstrap:
+            if nobody:
+                self._dial(link)
+            else:
+                self._bootstrap.remove(link)
+        elif not self._links:
             self._dial_bootstrap()
 
     def use_log(self, core: RaftCore) -> None:
@@ -131,7 +143,8 @@ class VoterAddresses:
         for node_id, (host, port) in self._voters.items():
             if node_id not in links:
                 links[node_id] = link = Link(node_id, host, port)
-                self._dial(link)
+                if self._started:
+                    self._dial(link)
             else:  # a connection to an earlier address is used as long as it lasts
                 links[node_id].host, links[node_id].port = host, port
         clock = self._context.runtime.clock
