@@ -256,3 +256,13 @@ def test_nodes_connect_once_to_each_voter_of_the_log() -> None:
         assert len(cluster.log.saying("controller_connection_lost")) == before
         assert cluster.log.saying("controller_refused") == []
         assert [len(cluster.nodes[each].quorum.inbound) for each in (1, 2, 3)] == [2, 2, 2]
+
+
+def test_a_node_that_finds_no_cluster_forms_none_and_says_so() -> None:
+    with World(11) as world:
+        cluster = Cluster(world, 2, 1, later_voters=(2,), start=(2,))
+        world.run(world.now + 11.0)
+        assert len(cluster.log.saying("no_cluster_found")) == 1
+        assert cluster.nodes[2].image.cluster_id is None
+        cluster.start(1)
+        cluster.wait_ready()

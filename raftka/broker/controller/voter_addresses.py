@@ -17,6 +17,7 @@ from raftka.wire.errors import ProtocolError
 
 RECONNECT_S = (0.02, 0.5)
 LEAVE_S = 3.0  # after a set without a voter, until the connection to it is closed
+FOUND_S = 10.0  # a cluster is found by then, if there is one
 UNREACHED = 12  # attempts, about five seconds, after which other addresses are tried
 UNKNOWN = -1  # the id of a voter of which only the address is known
 
@@ -57,6 +58,12 @@ class VoterAddresses:
             self._dial(link)
         if not self._links:
             self._dial_bootstrap()
+            clock = self._context.runtime.clock
+            clock.call_at(clock.now() + FOUND_S, self._warn_of_no_cluster)
+
+    def _warn_of_no_cluster(self) -> None:
+        if self._context.metadata.image.cluster_id is None:
+            self._context.events.warning("no_cluster_found")
 
     def _dial_bootstrap(self) -> None:
         """Connect to controller.quorum.bootstrap.servers: no voter is known, or none is reached.
