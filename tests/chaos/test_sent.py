@@ -51,9 +51,10 @@ def test_every_request_is_sent_or_has_a_reason() -> None:
             )
             for works in WORKS
         ],
+        options_of("share"),
         options_of("security"),
     ],
-    ids=["topics", "coordinators", "security"],
+    ids=["topics", "coordinators", "share", "security"],
 )
 def test_lives_send_what_the_page_says(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, set[int]] = defaultdict(set)

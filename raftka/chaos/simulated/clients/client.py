@@ -21,6 +21,7 @@ from raftka.wire.messages.list_offsets import LATEST, LIST_OFFSETS, ListOffsetsR
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.produce import PRODUCE, ProduceRequest
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
+from raftka.wire.messages.share_fetch import ShareFetchResponse
 from raftka.wire.messages.topics import CREATE_TOPICS
 from raftka.wire.records import LOG_APPEND_TIME, build_batch, iterate, records_of
 from raftka.wire.rows import ZERO_UUID
@@ -161,10 +162,14 @@ class Client:
         if reason.startswith(ANSWER_IS_WRONG):
             self.wrong.append(f"{self.shape.name} at {address[0]}: {reason}")
 
-    def _drop(self, address: Address) -> None:
+    def _drop(self, address: Address, reason: str = "no answer came") -> None:
         connection = self._connections.pop(address, None)
         if connection is not None:
-            connection.close("no answer came")
+            connection.close(reason)
+
+    def hang_up(self, address: Address) -> None:
+        """Close the connection to this address, if there is one."""
+        self._drop(address, "the client hangs up")
 
     async def anybody(self, api: Api[Req, Resp], row: Req) -> Resp:
         """Ask one broker after the other until one answers."""
@@ -407,8 +412,8 @@ def only_partition(api: AnyApi, answer: Any) -> Any:
 
 
 def _kept(reply: Row | None) -> Row | None:
-    """A Fetch's records are lent to us for this turn only."""
-    if isinstance(reply, FetchResponse):
+    """The records of a Fetch or a ShareFetch are lent to us for this turn only."""
+    if isinstance(reply, FetchResponse | ShareFetchResponse):
         for topic in reply.responses:
             for partition in topic.partitions:
                 partition.records = bytes(partition.records or b"")

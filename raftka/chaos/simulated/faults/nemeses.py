@@ -23,6 +23,7 @@ from raftka.broker.replica.alter_partition_manager import AlterPartitionManager
 from raftka.broker.replica.fetcher import PartitionFetchState
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
+from raftka.broker.share.partitions import ShareLeader
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.faults.happened import Happened
 from raftka.log.log import Log
@@ -92,6 +93,16 @@ OF_TRANSACTIONS = (
     "a leader has appended",
     "a log is cut",
 )
+# for a workload that is alone: a fault of the schedule waits for one of MOMENTS
+SHARE_MOMENTS: dict[str, Moment] = {
+    "a share state is to be read": Moment(ShareLeader, "load"),
+    "a share state is read": Moment(ShareLeader, "_on_read"),
+    "an acknowledgement is to be written": Moment(ShareLeader, "write"),
+    "an acknowledgement is written": Moment(ShareLeader, "_on_written", before=True),
+    "locks have ended": Moment(ShareLeader, "expire"),
+}
+OF_SHARES = (*SHARE_MOMENTS, *OF_COORDINATORS)
+KNOWN = MOMENTS | SHARE_MOMENTS
 
 BLOWS = (
     "kill",
@@ -131,11 +142,10 @@ class Nemesis:
     @contextmanager
     def lurking(self) -> Iterator["Nemesis"]:
         originals = [
-            (MOMENTS[name], MOMENTS[name].owner.__dict__[MOMENTS[name].method])
-            for name in self._known
+            (KNOWN[name], KNOWN[name].owner.__dict__[KNOWN[name].method]) for name in self._known
         ]
         for name in self._known:
-            owner, method, before = MOMENTS[name]
+            owner, method, before = KNOWN[name]
             setattr(owner, method, self._wrapped(name, owner.__dict__[method], before))
         try:
             yield self

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from raftka.chaos.simulated.faults.nemeses import (
     OF_COMPACTION,
     OF_COORDINATORS,
+    OF_SHARES,
     OF_THE_QUORUM,
     OF_TRANSACTIONS,
 )
@@ -20,6 +21,7 @@ from raftka.chaos.simulated.workloads.consumer_group import ConsumerGroupWork
 from raftka.chaos.simulated.workloads.group import GroupWork
 from raftka.chaos.simulated.workloads.left_alone import LeftAloneWork
 from raftka.chaos.simulated.workloads.security import SecurityWork
+from raftka.chaos.simulated.workloads.share import ShareWork
 from raftka.chaos.simulated.workloads.transactions import TransactionWork
 from raftka.chaos.simulated.workloads.workload import Workload
 
@@ -47,6 +49,7 @@ def _made_by(entry_point: EntryPoint) -> Callable[[], Workload]:
 WORKS: dict[str, Alone] = {
     "groups": Alone(GroupWork, OF_COORDINATORS),
     "consumer-groups": Alone(ConsumerGroupWork, OF_COORDINATORS),
+    "share": Alone(ShareWork, OF_SHARES),
     "compaction": Alone(CompactionWork, OF_COMPACTION),
     "archive": Alone(ArchiveWork, OF_COMPACTION),
     "left-alone": Alone(LeftAloneWork, OF_COMPACTION),

@@ -8,6 +8,7 @@ from random import Random
 from typing import ClassVar, Protocol
 
 from raftka.broker.coordinators import partition as coordinator_partition
+from raftka.broker.coordinators import share_persister
 from raftka.broker.replica import manager as replica_manager
 from raftka.broker.work import long_work
 from raftka.chaos.simulated.cluster import Cluster
@@ -44,14 +45,23 @@ class Workload(Awaited, Protocol):
 @contextmanager
 def often() -> Iterator[None]:
     """Checkpoints are written ten times as often, because cleaners go by them, and coordinators
-    load a little at a time: a life is short.
+    load a little at a time: a life is short. A workload may change how often share coordinators are
+    asked.
     """
-    before = replica_manager.CHECKPOINT_EVERY_S, coordinator_partition.SLICE_BYTES
+    before = (
+        replica_manager.CHECKPOINT_EVERY_S,
+        coordinator_partition.SLICE_BYTES,
+        share_persister.TRIES,
+    )
     replica_manager.CHECKPOINT_EVERY_S, coordinator_partition.SLICE_BYTES = 0.5, 400
     try:
         yield
     finally:
-        replica_manager.CHECKPOINT_EVERY_S, coordinator_partition.SLICE_BYTES = before
+        (
+            replica_manager.CHECKPOINT_EVERY_S,
+            coordinator_partition.SLICE_BYTES,
+            share_persister.TRIES,
+        ) = before
 
 
 @contextmanager
