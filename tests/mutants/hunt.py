@@ -104,10 +104,10 @@ OF_AREA: dict[str, tuple[str, ...]] = {
     "quotas": (),  # scenarios alone
     "ports": (),  # scenarios alone
     "requests": (),  # scenarios alone
-    "share_partitions": (),  # scenarios alone
+    "share_partitions": ("share",),
     "schemas": (),  # scenarios alone
-    "share_groups": (),  # scenarios alone
-    "share_states": (),  # scenarios alone
+    "share_groups": ("share",),
+    "share_states": ("share",),
     "times": (),  # scenarios alone, but for those that say otherwise
 }
 
@@ -221,6 +221,11 @@ KINDS = (  # of a violation's sentence, the first that fits
     (r"applies another entry|another history|commit(ted)? another", "metadata differs"),
     (r"not all is well|after all healed", "no progress"),
     (r"last value|keys differ|deleted key", "a key has another value"),
+    (
+        r"^(two locks|delivered again|count back|count skips|delivery limit|not the owner|"
+        r"acknowledgement lost|record lost|done by nobody|complete count|left over):",
+        r"\1",
+    ),
     (r"^(commit-lost|zombie|two owners|generation back|phantom-commit)", r"\1"),
     (
         r"^(torn|hanging|dirty|dirty read|lost read|not exactly once|last stable offset|aborted "

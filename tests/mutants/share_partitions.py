@@ -8,6 +8,7 @@ from raftka.share.partition import (
     ACQUIRED,
     AVAILABLE,
     COMPLETE,
+    NOT_ACQUIRED,
     RELEASE,
     Change,
     RecordState,
@@ -16,6 +17,7 @@ from raftka.share.partition import (
     SharePartition,
 )
 from raftka.share.state import ShareState
+from raftka.wire.errors import Code, KafkaError
 from tests.mutants.registry import mutant, part_of
 
 
@@ -79,6 +81,27 @@ def acknowledged_before_it_is_written(write: Any) -> Any:
 def a_failed_write_stands(_: Any) -> Any:
     """A change that could not be written stands here, and another leader delivers it again."""
     return SharePartition.commit
+
+
+@mutant(SharePartition, "rollback")
+def a_failed_write_is_not_rolled_back(_: Any) -> Any:
+    """A record whose acknowledgement could not be written stays between two states for ever."""
+
+    def bug(self: SharePartition, change: Change) -> None:
+        change.runs = []
+
+    return bug
+
+
+@mutant(SharePartition, "_check_holder")
+def strangers_may_acknowledge(_: Any) -> Any:
+    """A member whose lock has ended accepts a record that another member has."""
+
+    def bug(self: SharePartition, run: Run, member: str) -> None:
+        if run.state is not ACQUIRED or run.before is not None:
+            raise KafkaError(Code.INVALID_RECORD_STATE, NOT_ACQUIRED)
+
+    return bug
 
 
 @mutant(SharePartition, "_following")

@@ -10,7 +10,7 @@ from raftka.broker.coordinators.share_persister import SharePersister
 from raftka.broker.coordinators.share_state_service import ShareStateService
 from raftka.coordinator.machine import Outcome
 from raftka.coordinator.share_state import coordinator
-from raftka.coordinator.share_state.coordinator import ShareStateCoordinator
+from raftka.coordinator.share_state.coordinator import ShareStateCoordinator, StoredState
 from raftka.share.state import StateBatch
 from raftka.wire.errors import Code
 from tests.mutants.registry import mutant
@@ -39,6 +39,17 @@ def writes_to_an_older_state_count(checked: Any) -> Any:
         if state_epoch is not None:
             state_epoch = max(state_epoch, 1 << 30)
         return checked(self, command, state_epoch, *more)
+
+    return bug
+
+
+@mutant(StoredState, "snapshot")
+def a_snapshot_forgets_a_batch(snapshot: Any) -> Any:
+    """Off by one: the last records of a state are not in its snapshot, and are delivered again."""
+
+    def bug(self: StoredState, now_ms: int) -> Any:
+        found = snapshot(self, now_ms)
+        return found._replace(batches=found.batches[:-1])
 
     return bug
 

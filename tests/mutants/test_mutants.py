@@ -101,6 +101,29 @@ def test_bursts_of_transactions_find_what_has_a_scenario_too(name: str) -> None:
         assert any(lived("bursts", seed) for seed in range(4))
 
 
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        ("two_members_hold_one_record", 0),
+        ("deliveries_are_not_counted", 0),
+        ("locks_never_end", 0),
+        ("acknowledged_before_it_is_written", 0),
+        ("a_failed_write_stands", 2),
+        ("a_failed_write_is_not_rolled_back", 2),
+        ("released_at_the_limit_is_delivered_again", 0),
+        ("expired_at_the_limit_is_delivered_again", 4),
+        ("the_start_moves_over_acquired_records", 0),
+        ("a_new_leader_forgets_what_is_persisted", 0),
+        ("strangers_may_acknowledge", 0),
+        ("a_snapshot_forgets_a_batch", 0),
+    ],
+)
+def test_lives_of_share_groups_find_what_has_a_scenario_too(name: str, seed: int) -> None:
+    """`seed`: the first one that finds it; a few more are tried, for lives change."""
+    with mutated(name):
+        assert any(lived("share", each) for each in range(seed, seed + 5))
+
+
 @pytest.mark.parametrize("by", HUNTS)
 def test_without_a_bug_nothing_is_found(by: str) -> None:
     assert lived(by, 1) == []
