@@ -48,6 +48,11 @@ def java_tools(toolchains: Toolchains) -> Program:
 
 
 @pytest.fixture(scope="session")
+def java_share(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.java_share)
+
+
+@pytest.fixture(scope="session")
 def java(toolchains: Toolchains) -> Program:
     return or_skip(toolchains.java)
 

@@ -103,6 +103,10 @@ class Toolchains:
         """Loops of transactions of Java's producer (JavaTransactions.java)."""
         return self._of_java("JavaTransactions.java")
 
+    def java_share(self) -> Program:
+        """Java's share consumer (JavaShare.java)."""
+        return self._of_java("JavaShare.java")
+
     def java(self) -> Program:
         """Java's producer and consumer (JavaClient.java)."""
         return self._of_java("JavaClient.java")

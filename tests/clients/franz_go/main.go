@@ -36,6 +36,8 @@ func main() {
 		follow(client(seeds, kgo.ConsumerGroup("g-"+topic), kgo.ConsumeTopics(topic), start))
 	case "administer":
 		administer(client(seeds), topic)
+	case "share":
+		share(seeds, topic, os.Args[4])
 	case "registry":
 		registry(os.Args[2], os.Args[3], os.Args[4])
 	case "transform":
