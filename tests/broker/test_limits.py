@@ -429,6 +429,10 @@ ELSEWHERE = {
     "share_batches_of_coordinator": "test_share_state_limits",
     "share_state_calls": "test_share_persister",
     "share_state_bytes_of_group": "test_share_groups",
+    "share_sessions": "test_share_fetch",
+    "share_session_partitions": "test_share_fetch",
+    "share_partitions": "test_share_fetch",
+    "parked_share_fetches": "test_share_fetch",
 }
 
 

@@ -4,6 +4,7 @@ while producers and readers go on.
 
 import errno
 from collections.abc import Iterable
+from itertools import count
 from typing import Any
 
 import pytest
@@ -269,7 +270,8 @@ def test_a_broker_whose_other_directory_failed_gets_no_new_replica(stage: Stage)
     wire = stage.wire()
     wire.request(PRODUCE, produce("t", batch(b"1"), partition=index))
     assert wire.frame() is None
-    stage.wait(lambda: create_code(stage, "u") is Code.INVALID_REPLICATION_FACTOR)
+    names = (f"u{number}" for number in count())  # the controller hears of it with a heartbeat
+    stage.wait(lambda: create_code(stage, next(names)) is Code.INVALID_REPLICATION_FACTOR)
 
 
 def test_a_replica_moves_with_all_it_has(stage: Stage) -> None:

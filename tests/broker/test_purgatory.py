@@ -138,7 +138,7 @@ def test_below_min_insync_replicas_acks_all_is_refused_and_others_are_not() -> N
         assert (refused.error_code, refused.base_offset, refused.log_start_offset) == (
             Code.NOT_ENOUGH_REPLICAS,
             -1,
-            -1,
+            0,
         )
         assert (taken.error_code, taken.base_offset) == (0, 1)
         # KIP-966: nor is that shown to consumers

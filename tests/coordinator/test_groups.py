@@ -508,7 +508,7 @@ def test_the_end_of_a_group_does_not_take_offsets_that_have_not_ended() -> None:
 
 def test_records_of_another_kind_are_passed_over() -> None:
     machine = GroupCoordinator(SETTINGS)
-    machine.replay(Record(b"\0\x0b\0\1g", b"\0\0"))
+    machine.replay(Record(b"\0\x12\0\1g", b"\0\0"))
     machine.replay(Record(b"\0\x20\0\1g", None))
 
     assert machine.groups == {}

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import raftka
+from raftka.broker.coordinators.group_service import OF_GROUP
+from raftka.broker.share.dead_letters import MAY_CREATE, PREFIX, TAKES_LETTERS
 from raftka.metadata.configs.broker import BROKER_SETTINGS, LISTED_SETTINGS, USED
 from raftka.metadata.configs.describe import (
     ConfigRow,
@@ -52,6 +54,8 @@ BROKER_ONLY = {
 
 
 MAP = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"
+
+OF_SHARE = ("record.lock.duration.ms", "delivery.count.limit", "partition.max.record.locks")
 
 
 def node(
@@ -360,6 +364,15 @@ def test_a_setting_counts_as_used_if_code_reads_it() -> None:
     )
     # TlsSettings and AtListener read these
     read |= {*TLS_NAMES, JAAS, REAUTH, SERVICE, TOKEN_ENDPOINT}
+    read |= {MAY_CREATE, PREFIX, TAKES_LETTERS}  # ShareDeadLetters
+    # group_service.py and share/group_settings.py put the kind and the bound before these
+    read |= {
+        f"group.{kind}.{bound}.{name}"
+        for kind in ("consumer", "share")
+        for bound in ("min", "max")
+        for name in OF_GROUP
+    }
+    read |= {f"group.share.{bound}{name}" for bound in ("", "min.", "max.") for name in OF_SHARE}
     by_topics = {
         synonym
         for setting in TOPIC_SETTINGS.values()

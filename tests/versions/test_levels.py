@@ -67,7 +67,7 @@ def test_a_cluster_of_before_the_first_release_has_level_1() -> None:
         ({"raftka.version": 3}, "raftka.version 3, and this release knows it up to 2"),
         ({"metadata.version": 34}, "metadata.version 34, and this release knows it up to 33"),
         ({"share.version": 3}, "share.version 3, and this release knows it up to 2"),
-        ({"streams.version": 1}, "streams.version 1, and this release knows it up to 0"),
+        ({"streams.version": 2}, "streams.version 2, and this release knows it up to 1"),
     ],
 )
 def test_a_finalized_level_that_is_not_known_is_refused(

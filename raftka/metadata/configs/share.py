@@ -2,7 +2,7 @@
 has them.
 """
 
-from raftka.metadata.configs.values import Check, at_least, between, some_of
+from raftka.metadata.configs.values import Check, at_least, between
 
 SHARE_SETTINGS: dict[str, tuple[Check | None, str]] = {
     "errors.deadletterqueue.auto.create.topics.enable": (
@@ -16,10 +16,6 @@ SHARE_SETTINGS: dict[str, tuple[Check | None, str]] = {
     "group.share.assignment.interval.ms": (
         at_least(0),
         "Time between two assignments of a share group.",
-    ),
-    "group.share.assignors": (
-        some_of("simple"),
-        "How share groups share partitions out: Kafka has one way.",
     ),
     "group.share.heartbeat.interval.ms": (
         at_least(1),
