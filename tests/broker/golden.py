@@ -167,7 +167,7 @@ class Replay:
     sent_back: Container[int] = ()
     newer_settings: Container[str] = SETTINGS_SINCE_4_3
     not_announced: Collection[int] = TELEMETRY
-    newer_apis: Container[int] = (93,)
+    newer_apis: Container[int] = (93, 94)
 
     def __init__(
         self, stage: Stage, exchanges: Sequence[Exchange], recorded_ids: Mapping[str, bytes]

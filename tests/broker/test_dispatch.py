@@ -130,6 +130,7 @@ def test_only_the_features_that_work_are_supported_and_finalized() -> None:
         ("transaction.version", 0, 2),
         ("share.version", 0, 2),
         ("eligible.leader.replicas.version", 0, 1),
+        ("kraft.version", 0, 1),
     ]
     assert [feature.name for feature in earlier.supported_features] == [
         "metadata.version",

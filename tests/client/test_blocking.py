@@ -201,19 +201,23 @@ def test_one_broker_is_asked_by_its_id(cluster: Cluster, client: Client) -> None
 
 
 def test_a_known_address_at_which_another_broker_is_makes_the_client_begin_again(
-    cluster: Cluster, client: Client
+    cluster: Cluster,
 ) -> None:
-    client.refresh([])
-    (node_id, address), other, *_ = client.brokers.items()
-    client.brokers = {other[0]: address}  # it has moved, and another has taken its place
-    with pytest.raises(AnotherNode, match=f"not broker {other[0]} of cluster"):
-        client.ask_at(address, LIST_GROUPS, LIST_GROUPS.request())
-    assert (client.brokers, client.cluster_id) == ({}, None)
+    server = addresses_of(cluster.bootstrap_servers)[0]  # the one that it has a connection to
+    with Client([server], patience_s=20.0) as client:
+        client.refresh([])
+        (node_id, address), other = [
+            broker for broker in client.brokers.items() if broker[1] != server
+        ]
+        client.brokers = {other[0]: address}  # it has moved, and another has taken its place
+        with pytest.raises(AnotherNode, match=f"not broker {other[0]} of cluster"):
+            client.ask_at(address, LIST_GROUPS, LIST_GROUPS.request())
+        assert (client.brokers, client.cluster_id) == ({}, None)
 
-    client.refresh([])
-    client.brokers = {other[0]: address}
-    assert client.ask_any(LIST_GROUPS, LIST_GROUPS.request()).error_code == 0
-    assert client.ask_broker(node_id, LIST_GROUPS, LIST_GROUPS.request()).error_code == 0
+        client.refresh([])
+        client.brokers = {other[0]: address}
+        assert client.ask_any(LIST_GROUPS, LIST_GROUPS.request()).error_code == 0
+        assert client.ask_broker(node_id, LIST_GROUPS, LIST_GROUPS.request()).error_code == 0
 
 
 def test_a_bootstrap_server_that_is_away_is_passed_over(cluster: Cluster) -> None:

@@ -281,9 +281,15 @@ class Lines:
         return self.process.poll() is None
 
     def wait_for(self, values: list[int]) -> None:
-        """Until it has printed these and no others."""
-        wait(lambda: len(self.values()) >= len(values), lambda: f"{self.values()}\n{self.said()}")
-        assert self.values() == values
+        """Until it has printed these, in this order, and no others; some perhaps twice: a member
+        that joins its group again has not committed all that it has read.
+        """
+
+        def printed() -> list[int]:
+            return list(dict.fromkeys(self.values()))
+
+        wait(lambda: len(printed()) >= len(values), lambda: f"{self.values()}\n{self.said()}")
+        assert printed() == values
 
     def wait_for_failure(self) -> str:
         """Until it has ended with an error; the words of it."""

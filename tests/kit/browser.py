@@ -365,8 +365,17 @@ class Page:
         return found[0]
 
     def click(self, role: str, name: str | re.Pattern[str]) -> None:
-        """Wait for an element and press the mouse in its middle."""
-        self.click_node(self.wait_for_node(role, name))
+        """Wait for an element and press the mouse in its middle. One that goes meanwhile has been
+        drawn anew: it is looked for again.
+        """
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            try:
+                self.click_node(self.wait_for_node(role, name))
+                return
+            except BrowserError as error:
+                if "detached" not in str(error) or time.monotonic() > deadline:
+                    raise
 
     def click_css(self, css: str) -> None:
         self.wait_for(f"document.querySelector({json.dumps(css)})")

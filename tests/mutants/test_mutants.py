@@ -108,7 +108,6 @@ def test_bursts_of_transactions_find_what_has_a_scenario_too(name: str) -> None:
         ("deliveries_are_not_counted", 0),
         ("locks_never_end", 0),
         ("acknowledged_before_it_is_written", 0),
-        ("a_failed_write_stands", 2),
         ("a_failed_write_is_not_rolled_back", 2),
         ("released_at_the_limit_is_delivered_again", 0),
         ("expired_at_the_limit_is_delivered_again", 4),

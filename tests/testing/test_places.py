@@ -73,6 +73,7 @@ WHOLE = {  # their answers have one error for all
     "ListPartitionReassignments",
     "WriteTxnMarkers",  # of brokers, never hit
     "ConsumerGroupHeartbeat",
+    "ShareGroupHeartbeat",
     "StreamsGroupHeartbeat",
     "StreamsGroupTopologyDescriptionUpdate",
 }

@@ -10,7 +10,7 @@ from tests.zookeeper_bridge.stage import BridgeStage
 
 @pytest.mark.parametrize(
     ("at_leader", "expected"),
-    [(True, 960.0), (False, 1031.0)],
+    [(True, 1047.0), (False, 1123.0)],
     ids=["at the leader", "at a follower"],
 )
 def test_a_set(at_leader: bool, expected: float) -> None:

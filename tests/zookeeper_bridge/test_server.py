@@ -195,7 +195,7 @@ def test_reads(stage: BridgeStage, client: ZkClient) -> None:
     assert jute.ACLS_STAT.decode(client.must(Op.GET_ACL, "/a")) == (OPEN_TO_ALL, stat)
     assert jute.INT.decode(client.must(Op.GET_ALL_CHILDREN_NUMBER, "/a")) == 2
     projected = stage.bridge().layout.computed_count
-    assert projected == 10
+    assert projected == 11
     assert (
         jute.INT.decode(client.must(Op.GET_ALL_CHILDREN_NUMBER, "/"))
         == len(FROM_THE_BEGINNING) - 1 + 3 + projected

@@ -17,7 +17,7 @@ from zookeeper_bridge.protocol.jute import ConnectRequest
 from zookeeper_bridge.server.bridge import Bridge
 from zookeeper_bridge.tree.watches import Watches
 
-SEEDS = 6
+SEEDS = 12
 Plant = tuple[Any, str, Callable[[Any], Any]]
 
 

@@ -437,6 +437,11 @@ class CoordinatorPartition:
 
     # the turn's end
 
+    @property
+    def unwritten(self) -> int:
+        """Return the number of records that the turn's end would append."""
+        return len(self._records)
+
     def end_turn(self) -> None:
         self._touched = False
         if self.state is CLOSED:

@@ -25,6 +25,8 @@ from raftka.wire.errors import Code, KafkaError
 # some 40 us each: a group of 1,000 members that has rebalanced is answered in twenty turns
 REPLIES_OF_TURN = 50
 POWERS = tuple([pow(31, exponent, 1 << 32) for exponent in reversed(range(256))])
+# of all coordinators, some 6 us each, that are written in a turn: a request may have some for each
+RECORDS_OF_TURN = 1_000
 KNOWN_KEYS = 10_000
 KNOWN_LENGTH = 100  # characters: keys of clients may be long
 
@@ -258,9 +260,16 @@ class CoordinatorRuntime:
         self._touched.append(coordinator)
 
     def _end_turn(self) -> None:
+        """End the turn of each coordinator. With very many records some wait for the next turn."""
         touched, self._touched = self._touched, []
         self._turn = None
-        for coordinator in touched:
+        records = 0
+        for place, coordinator in enumerate(touched):
+            if records >= RECORDS_OF_TURN:
+                self._touched = touched[place:] + self._touched
+                self.clock.call_at(self.clock.now(), self._end_turn)
+                return
+            records += coordinator.unwritten
             coordinator.end_turn()
 
     def deliver(self, ticket: Any, answer: object) -> None:

@@ -126,7 +126,7 @@ class RaftCore:
         return (
             self.last_index
             if voter == self._me
-            else self._voter.match_index.get(self._voter.node(voter), 0)
+            else self._voter.match_index.get(self._voter.nodes[voter], 0)
         )
 
     @property

@@ -47,6 +47,14 @@ class VoterNode(Node, int):  # type: ignore[misc]
         return int.__new__(cls, voter)
 
 
+class Nodes(dict[int, VoterNode]):
+    """All nodes that were named so far, by their ids."""
+
+    def __missing__(self, node_id: int) -> VoterNode:
+        node = self[node_id] = VoterNode(node_id)
+        return node
+
+
 # SyncObj counts its own node always. Where that has no vote, this voter stands in the set of the
 # others beside it: it never answers, so that a majority of the real ones is needed.
 NOBODY = VoterNode(-1)
@@ -133,7 +141,7 @@ class Engine(SyncObj):  # type: ignore[misc]
     ) -> None:
         self.journal, self.random, self.now, self.config = journal, random, now, config
         self.me, self.sets = me, VoterSets(voters, journal)
-        self.nodes = {voter: VoterNode(voter) for voter in (*voters, *self.sets.ids, me)}
+        self.nodes = Nodes()
         self.outbox: list[tuple[int, Message]] = []
         self.voter_ids = self.sets.ids  # of the set that counts
         self.majority = len(self.voter_ids) // 2 + 1
@@ -241,11 +249,8 @@ class Engine(SyncObj):  # type: ignore[misc]
         """This node is in the set that counts."""
         return self.me in self.voter_ids
 
-    def node(self, node_id: int) -> VoterNode:
-        return self.nodes.setdefault(node_id, VoterNode(node_id))
-
     def _other_voters(self) -> list[VoterNode]:
-        others = [self.node(voter) for voter in sorted(self.voter_ids) if voter != self.me]
+        others = [self.nodes[voter] for voter in sorted(self.voter_ids) if voter != self.me]
         return others if self.is_voter else [*others, NOBODY]
 
     def append(self, entry: Entry) -> None:
@@ -309,7 +314,7 @@ class Engine(SyncObj):  # type: ignore[misc]
     def answered_since(self, voter: int, when: float) -> bool:
         """This voter has answered its leader since then."""
         return voter == self.me or bool(
-            self._SyncObj__lastResponseTime.get(self.node(voter), NEVER) >= when
+            self._SyncObj__lastResponseTime.get(self.nodes[voter], NEVER) >= when
         )
 
     # elections

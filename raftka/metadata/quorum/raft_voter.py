@@ -73,7 +73,7 @@ class Voter(Engine):
     # entry points
 
     def handle(self, sender: int, message: Message) -> None:
-        node = self.node(sender)
+        node = self.nodes[sender]
         if message["type"] == "hello":
             self._hello(node, message)
         elif self.membership.introduced(sender) and (
@@ -93,7 +93,7 @@ class Voter(Engine):
             )
 
     def peer_lost(self, peer: int) -> None:
-        node = self.node(peer)
+        node = self.nodes[peer]
         self.membership.lost(peer)
         self.disconnected(node)
         self._sender.cancelTransmisstion(node)
@@ -132,7 +132,7 @@ class Voter(Engine):
     # who is there
 
     def _say(self, peer: int, message: Message) -> None:
-        self.send(self.node(peer), message)
+        self.send(self.nodes[peer], message)
 
     def _hello(self, node: Node, message: Message) -> None:
         if self.membership.heard(node.id, message):
@@ -400,7 +400,7 @@ class Voter(Engine):
         """
         if node_id == self.me:
             return directory_id == self.membership.directory_id
-        node = self.node(node_id)
+        node = self.nodes[node_id]
         return (
             node in self._SyncObj__connectedNodes
             and node_id not in self._joining
@@ -423,7 +423,7 @@ class Voter(Engine):
             there = [
                 node
                 for voter in sorted(self.voter_ids)
-                if (node := self.node(voter)) in self._SyncObj__connectedNodes
+                if (node := self.nodes[voter]) in self._SyncObj__connectedNodes
             ]
             if there:
                 self.transfer(max(there, key=self.match_index.__getitem__).id)
@@ -449,7 +449,7 @@ class Voter(Engine):
     def _try_transfer(self) -> None:
         assert self._transfer is not None
         to, until = self._transfer
-        node = self.node(to)
+        node = self.nodes[to]
         if self.now >= until or self.state != LEADER or to not in self.voter_ids:
             self._transfer = None
         elif (

@@ -16,12 +16,9 @@ class VoterSets:
         self._journal = journal
         self._sets: list[tuple[int, VoterSet]] = []  # (index, set)
         self.ids = self._configured
+        # the set that counts; None: that of controller.quorum.voters
+        self.current: VoterSet | None = None
         self.reload()
-
-    @property
-    def current(self) -> VoterSet | None:
-        """The set that counts; None: that of controller.quorum.voters."""
-        return self._sets[-1][1] if self._sets else None
 
     @property
     def index(self) -> int:
@@ -56,7 +53,7 @@ class VoterSets:
             self._sets.pop(0)
 
     def _count(self) -> None:
-        current = self.current
+        self.current = current = self._sets[-1][1] if self._sets else None
         self.ids = self._configured if current is None else ids_of(current)
 
 
