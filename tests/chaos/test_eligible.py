@@ -6,6 +6,7 @@ import pytest
 
 from raftka.chaos.simulated.swarm import PLANS
 from raftka.chaos.simulation import Options, simulate
+from raftka.cli.chaos.commands import PLAN_NAMES
 from raftka.versions import ELR_VERSION, FORMED_WITH
 
 SEED = 3
@@ -25,3 +26,7 @@ def test_without_eligible_replicas_acknowledged_records_are_lost(
     monkeypatch.setitem(FORMED_WITH, ELR_VERSION, 0)
 
     assert simulate(SEED, OPTIONS).violations
+
+
+def test_the_command_line_names_every_plan() -> None:
+    assert tuple(PLANS) == PLAN_NAMES

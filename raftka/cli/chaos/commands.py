@@ -14,7 +14,16 @@ from raftka.cli.options import AS, QUIET, Option
 from raftka.cli.tree.extras import check_modules
 from raftka.cli.tree.nodes import Noun
 
-PLAN_NAMES = ("swarm", "three", "power", "faults", "width", "directories", "voters")
+PLAN_NAMES = (
+    "swarm",
+    "three",
+    "power",
+    "faults",
+    "width",
+    "directories",
+    "eligible",
+    "voters",
+)
 PLAN = click.option(
     "--plan",
     type=click.Choice(PLAN_NAMES),
