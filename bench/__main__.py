@@ -31,6 +31,7 @@ from bench import (
     runtimes,
     scale,
     security,
+    shares,
     spark_jobs,
     transactions,
     zookeepers,
@@ -55,6 +56,7 @@ GROUPS = (
     "leave",
     "many",
     "groups",
+    "shares",
     "transactions",
     "decisions",
     "hosts",
@@ -289,6 +291,21 @@ class Bench:
         for make in systems:
             with self._started(make) as system:
                 columns.append(groups.figures(system, self.runs, self.seconds))
+        for title in columns[0]:
+            yield f"| {title} | " + " | ".join(column[title] for column in columns) + " |"
+
+    def shares(self) -> Iterator[str]:
+        systems: list[System] = [
+            Raftka(3, shares.SETTINGS),
+            *([Kafka(3, shares.SETTINGS)] if self.kafka else []),
+        ]
+        names = " | ".join(system.name for system in systems)
+        yield f"| share groups, three nodes (raftka flushes, Kafka does not) | {names} |"
+        yield "|---|" + "---|" * len(systems)
+        columns = []
+        for make in systems:
+            with self._started(make) as system:
+                columns.append(shares.figures(system, 5 * self.seconds))
         for title in columns[0]:
             yield f"| {title} | " + " | ".join(column[title] for column in columns) + " |"
 

@@ -92,9 +92,11 @@ class StateReader:
             raise NoAnswer
         return found.start_offset, found.delivery_complete_count
 
-    async def is_finished(self, partition: int) -> bool:
-        """Return whether all records are done. Raises NoAnswer."""
-        end = await self.client.end_offset(JOBS, partition)
+    async def is_finished(self, partition: int, fed: int) -> bool:
+        """Return whether all records are done, at least the `fed` ones that were acknowledged: a
+        leader that is none any more tells an earlier end. Raises NoAnswer.
+        """
+        end = max(fed, await self.client.end_offset(JOBS, partition))
         start, done = await self.summary(partition)
         return max(0, start) + max(0, done) >= end
 
@@ -187,7 +189,7 @@ class ShareWork:
             await trio.sleep(LOOKS_EVERY_S)
             try:
                 self.notes.is_finished = self.feeder.done and all(
-                    [await reader.is_finished(each) for each in range(PARTITIONS)]
+                    [await reader.is_finished(*each) for each in enumerate(self.fed)]
                 )
             except NoAnswer:
                 continue
