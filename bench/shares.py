@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from secrets import token_hex
 
-from bench.groups import Address, Peer, coordinator
+from bench.groups import ELSEWHERE, Address, Peer, coordinator
 from bench.load import BenchFailed, load
 from bench.systems import System, cpu_seconds
 from raftka.cluster.ask import ask_any, call
@@ -77,12 +77,12 @@ class Member:
                 )
             ]
         answer = await self.peer.ask(SHARE_FETCH, row)
-        self._checked(answer.error_code, "ShareFetch")
+        self.check(answer.error_code, "ShareFetch")
         self._epoch += 1
         found = []
         for each in answer.responses:
             for part in each.partitions:
-                self._checked(part.error_code, "ShareFetch")
+                self.check(part.error_code, "ShareFetch")
                 found += [(got.first_offset, got.last_offset) for got in part.acquired_records]
         return found
 
@@ -111,14 +111,14 @@ class Member:
         began = time.monotonic()
         answer = await self.peer.ask(SHARE_ACKNOWLEDGE, request)
         self.took_s.append(time.monotonic() - began)
-        self._checked(answer.error_code, "ShareAcknowledge")
+        self.check(answer.error_code, "ShareAcknowledge")
         self._epoch += 1
         for each in answer.responses:
             for part in each.partitions:
-                self._checked(part.error_code, "ShareAcknowledge")
+                self.check(part.error_code, "ShareAcknowledge")
         self.records += sum(last - first + 1 for first, last in found)
 
-    def _checked(self, code: int, name: str) -> None:
+    def check(self, code: int, name: str) -> None:
         if code:
             raise BenchFailed(f"{name} was refused: {Code(code).name}")
 
@@ -239,11 +239,10 @@ async def _beat(address: Address, member: Member, assigned: asyncio.Event) -> No
         )
         row.subscribed_topic_names = None if epoch else [TOPIC]
         answer = await peer.ask(SHARE_GROUP_HEARTBEAT, row)
-        if answer.error_code == Code.COORDINATOR_LOAD_IN_PROGRESS:
+        if answer.error_code in ELSEWHERE:
             await asyncio.sleep(0.1)
             continue
-        if answer.error_code:
-            raise BenchFailed(f"ShareGroupHeartbeat: {answer.error_message}")
+        member.check(answer.error_code, "ShareGroupHeartbeat")
         epoch = answer.member_epoch
         if answer.assignment is not None and answer.assignment.topic_partitions:
             assigned.set()
