@@ -14,7 +14,7 @@ every delivery, file call, timer and decision with its time. Knows nothing of Ka
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from hashlib import blake2b
 from heapq import heappop, heappush
 from math import inf
@@ -28,7 +28,7 @@ import trio
 from raftka.runtime.interfaces import Clock, Files, Network, Offload, TurnWatch
 from raftka.runtime.simulated.clock import NodeClock
 from raftka.runtime.simulated.disk import NodeFiles, SimulatedDisk
-from raftka.runtime.simulated.guard import sim_guard
+from raftka.runtime.simulated.guard import guard_lifted, sim_guard
 from raftka.runtime.simulated.network import Endpoint, NodeNetwork, SimulatedNetwork
 from raftka.runtime.simulated.process import Process, Sender
 from raftka.runtime.simulated.tasks import NodeStopped, Tasks
@@ -264,7 +264,9 @@ class Node:
     @contextmanager
     def lend(self, data: bytes) -> Iterator[str]:
         """In the real system: libraries that read files know no other."""
-        with NamedTemporaryFile(prefix="raftka-lent-") as file:
+        with ExitStack() as stack:
+            with guard_lifted():  # the first name of a process is drawn from a new generator
+                file = stack.enter_context(NamedTemporaryFile(prefix="raftka-lent-"))
             file.write(data)
             file.flush()
             yield file.name
