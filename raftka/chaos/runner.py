@@ -18,6 +18,7 @@ from raftka.chaos.simulated.swarm import PLANS
 from raftka.chaos.simulated.workloads.at_work import WORKS
 from raftka.chaos.simulation import Options, Outcome, simulate
 from raftka.chaos.small import lives
+from raftka.runtime.simulated.tasks import NodeStopped
 
 SHOWN = 5  # violations of a seed
 AT_ONCE, SMALL_AT_ONCE = 2, 10  # seeds that a process is given
@@ -130,7 +131,10 @@ def run_whole(seed: int, options: Options) -> Summary:
 
 
 def _told(seed: int, options: Options) -> Summary:
-    run = simulate(seed, options)
+    try:
+        run = simulate(seed, options)
+    except NodeStopped as stopped:  # no Exception: a pool would lose its process, and wait for it
+        raise RuntimeError(f"seed {seed}: something ran on in the name of {stopped}") from stopped
     return Summary(
         seed,
         run.outcome,

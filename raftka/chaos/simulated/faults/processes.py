@@ -164,6 +164,8 @@ def _leave_one(it: Incident) -> None:
 
 
 def _leave(it: Incident, node_id: int) -> None:
+    if not it.cluster.alive(node_id):  # another fault has come first
+        return
     it.note(f"shutdown of n{node_id}")
     _shut_down(it, node_id, lambda: it.start(node_id) if it.scene.over else None)
 
