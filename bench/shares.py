@@ -2,7 +2,7 @@
 an acknowledgement.
 
 The members are this program's own, in one loop, as those of groups.py. Ten share each partition.
-Each fetches, and accepts what it got with a ShareAcknowledge of its own: that is what is timed.
+Each fetches, and accepts its records with a ShareAcknowledge of its own, which is timed.
 """
 
 import asyncio

@@ -63,6 +63,20 @@ def kind(key: bytes) -> int:
     return key[0] << 8 | key[1]
 
 
+def string_of_key(text: str) -> bytes:
+    """Return a string as it lies in the key of a record: behind its length."""
+    data = text.encode()
+    return len(data).to_bytes(2, "big") + data
+
+
+def read_string_of_key(data: bytes, at: int, whose: str) -> tuple[str, int]:
+    """Return the string, and where it ends. `whose`: of the error's text. Raises ValueError."""
+    end = at + 2 + int.from_bytes(data[at : at + 2], "big")
+    if at + 2 > len(data) or end > len(data):
+        raise ValueError(f"the key of {whose} is cut: {data[:40]!r}")
+    return data[at + 2 : end].decode(), end
+
+
 # committed offsets
 
 _HEAD = Layout(">hh")  # version, length of the group's id

@@ -115,7 +115,7 @@ class FetchSession:
 
     def __init__(self, reader: Reader, now: float, *, by_id: bool) -> None:
         self.id = NO_SESSION
-        self.epoch = 1  # what the next request must have
+        self.epoch = 1  # of the next request
         self.reader = reader
         self.follows = reader.replica >= 0  # also of each reader that goes on with it
         self.by_id = by_id

@@ -39,7 +39,7 @@ class ShareSession:
     def __init__(self, key: SessionKey) -> None:
         self.key = key
         self.connections: set[ServerConnection] = set()  # those that have used it and are open
-        self.epoch = 1  # what the next request must have
+        self.epoch = 1  # of the next request
         # by topic id and partition; True: there was such a topic when it was added
         self.partitions: dict[tuple[bytes, int], bool] = {}
         self.counted = 0  # partitions, by the cache

@@ -112,8 +112,8 @@ class Log:
 
 
 class UnflushedLog(Log):
-    """With raftka.log.flush=os: what is written is claimed, and the disk has it later. A power loss
-    takes all that it does not have.
+    """With raftka.log.flush=os: written records are claimed, and the disk has them later. A power
+    loss takes all that it does not have.
     """
 
     def flush(self, end: int) -> None:

@@ -289,7 +289,7 @@ class _Sharing:
             reader.close()
 
     def _reader_of(self, member: Member) -> Reader:
-        """Return a reader of what is assigned, from the group's committed offsets."""
+        """Return a reader of the assigned partitions, from the group's committed offsets."""
         committed = member.committed()
         new = {where: self._reset for where in member.assigned if where not in committed}
         return Reader(self._client, committed | self._client.offsets(new), reset=self._reset)

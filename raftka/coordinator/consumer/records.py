@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from raftka.coordinator.commands import Protocol
 from raftka.coordinator.consumer.commands import Target
 from raftka.coordinator.machine import Record
-from raftka.coordinator.records import kind
+from raftka.coordinator.records import kind, read_string_of_key, string_of_key
 from raftka.versions import CONSUMER_GROUP
 from raftka.wire.decoder import Decoder, compile_decoder
 from raftka.wire.encoder import Encoder, compile_encoder, encode_row
@@ -31,6 +31,7 @@ OF_GROUP = (GROUP, PARTITIONS, TARGETS)
 
 # topic id, partition: the epoch at which the member was given it
 Epochs = dict[bytes, dict[int, int]]
+WHOSE = "a consumer group"  # a key that cannot be read
 
 
 class MemberState(IntEnum):
@@ -96,9 +97,9 @@ class Resolved(NamedTuple):
 
 
 def key(what: int, group_id: str, name: str = "") -> bytes:
-    parts = [what.to_bytes(2, "big"), _string(group_id)]
+    parts = [what.to_bytes(2, "big"), string_of_key(group_id)]
     if what not in OF_GROUP:
-        parts.append(_string(name))
+        parts.append(string_of_key(name))
     return b"".join(parts)
 
 
@@ -107,25 +108,13 @@ def read_key(data: bytes) -> tuple[int, str, str]:
     ValueError.
     """
     what = kind(data)
-    group_id, at = _read_string(data, 2)
+    group_id, at = read_string_of_key(data, 2, WHOSE)
     name = ""
     if what not in OF_GROUP:
-        name, at = _read_string(data, at)
+        name, at = read_string_of_key(data, at, WHOSE)
     if at != len(data):
-        raise ValueError(f"the key of a consumer group is too long: {data[:40]!r}")
+        raise ValueError(f"the key of {WHOSE} is too long: {data[:40]!r}")
     return what, group_id, name
-
-
-def _string(text: str) -> bytes:
-    data = text.encode()
-    return len(data).to_bytes(2, "big") + data
-
-
-def _read_string(data: bytes, at: int) -> tuple[str, int]:
-    end = at + 2 + int.from_bytes(data[at : at + 2], "big")
-    if at + 2 > len(data) or end > len(data):
-        raise ValueError(f"the key of a consumer group is cut: {data[:40]!r}")
-    return data[at + 2 : end].decode(), end
 
 
 def tombstone(what: int, group_id: str, name: str = "") -> Record:

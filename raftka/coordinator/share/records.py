@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from raftka.coordinator.consumer.commands import Target
 from raftka.coordinator.consumer.records import Epoch, Targets
 from raftka.coordinator.machine import Record
-from raftka.coordinator.records import kind
+from raftka.coordinator.records import kind, read_string_of_key, string_of_key
 from raftka.versions import SHARE_GROUP
 from raftka.wire.decoder import Decoder, compile_decoder
 from raftka.wire.encoder import Encoder, compile_encoder, encode_row
@@ -28,6 +28,7 @@ KINDS = frozenset((MEMBER, GROUP, TARGETS, TARGET, CURRENT, PARTITIONS))
 # their keys have the group's id alone, the others' the member's too
 OF_GROUP = (GROUP, TARGETS, PARTITIONS)
 STABLE = 0  # the one state of a member
+WHOSE = "a share group"  # a key that cannot be read
 
 
 class Said(NamedTuple):
@@ -86,9 +87,9 @@ class StateTopic(TargetTopic, Protocol):
 
 
 def key(what: int, group_id: str, member_id: str = "") -> bytes:
-    parts = [what.to_bytes(2, "big"), _string(group_id)]
+    parts = [what.to_bytes(2, "big"), string_of_key(group_id)]
     if what not in OF_GROUP:
-        parts.append(_string(member_id))
+        parts.append(string_of_key(member_id))
     return b"".join(parts)
 
 
@@ -97,25 +98,13 @@ def read_key(data: bytes) -> tuple[int, str, str]:
     ValueError.
     """
     what = kind(data)
-    group_id, at = _read_string(data, 2)
+    group_id, at = read_string_of_key(data, 2, WHOSE)
     member_id = ""
     if what not in OF_GROUP:
-        member_id, at = _read_string(data, at)
+        member_id, at = read_string_of_key(data, at, WHOSE)
     if at != len(data):
-        raise ValueError(f"the key of a share group is too long: {data[:40]!r}")
+        raise ValueError(f"the key of {WHOSE} is too long: {data[:40]!r}")
     return what, group_id, member_id
-
-
-def _string(text: str) -> bytes:
-    data = text.encode()
-    return len(data).to_bytes(2, "big") + data
-
-
-def _read_string(data: bytes, at: int) -> tuple[str, int]:
-    end = at + 2 + int.from_bytes(data[at : at + 2], "big")
-    if at + 2 > len(data) or end > len(data):
-        raise ValueError(f"the key of a share group is cut: {data[:40]!r}")
-    return data[at + 2 : end].decode(), end
 
 
 def tombstone(what: int, group_id: str, member_id: str = "") -> Record:

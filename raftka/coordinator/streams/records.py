@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from raftka.coordinator.machine import Record
-from raftka.coordinator.records import kind
+from raftka.coordinator.records import kind, read_string_of_key, string_of_key
 from raftka.coordinator.streams.tasks import (
     NOTHING_HELD,
     EpochMap,
@@ -39,6 +39,7 @@ KINDS = frozenset((GROUP, MEMBER, TARGETS, TARGET, CURRENT, TOPOLOGY))
 OF_GROUP = (GROUP, TARGETS, TOPOLOGY)
 Untyped = Any  # a value, or its row: only messages have stubs
 NO_EPOCH = -1
+WHOSE = "a streams group"  # a key that cannot be read
 
 
 class MemberState(IntEnum):
@@ -102,34 +103,22 @@ class Targets(NamedTuple):
 
 
 def key(what: int, group_id: str, member_id: str = "") -> bytes:
-    parts = [what.to_bytes(2, "big"), _string(group_id)]
+    parts = [what.to_bytes(2, "big"), string_of_key(group_id)]
     if what not in OF_GROUP:
-        parts.append(_string(member_id))
+        parts.append(string_of_key(member_id))
     return b"".join(parts)
 
 
 def read_key(data: bytes) -> tuple[int, str, str]:
     """Return the record's kind, the group and the member. Raises ValueError."""
     what = kind(data)
-    group_id, at = _read_string(data, 2)
+    group_id, at = read_string_of_key(data, 2, WHOSE)
     member_id = ""
     if what not in OF_GROUP:
-        member_id, at = _read_string(data, at)
+        member_id, at = read_string_of_key(data, at, WHOSE)
     if at != len(data):
-        raise ValueError(f"the key of a streams group is too long: {data[:40]!r}")
+        raise ValueError(f"the key of {WHOSE} is too long: {data[:40]!r}")
     return what, group_id, member_id
-
-
-def _string(text: str) -> bytes:
-    data = text.encode()
-    return len(data).to_bytes(2, "big") + data
-
-
-def _read_string(data: bytes, at: int) -> tuple[str, int]:
-    end = at + 2 + int.from_bytes(data[at : at + 2], "big")
-    if at + 2 > len(data) or end > len(data):
-        raise ValueError(f"the key of a streams group is cut: {data[:40]!r}")
-    return data[at + 2 : end].decode(), end
 
 
 def tombstone(what: int, group_id: str, member_id: str = "") -> Record:

@@ -137,7 +137,7 @@ class Watch:
                 )
 
     def _member(self, name: str, member: int, partition: Partition | None, committed: int) -> None:
-        """With flush=os what is written counts."""
+        """With flush=os a written record counts."""
         if partition is not None and partition.log.failed is None:
             flushed = partition.log.flushed_offset
             gone = (

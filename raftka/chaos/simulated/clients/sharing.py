@@ -93,7 +93,7 @@ class Notes:
 
     def __init__(self, lock_ms: int) -> None:
         self.lock_ms = lock_ms
-        # what leads a partition at an address, while it keeps its state; None: not known
+        # the leader of a partition at an address, while it keeps its state; None: not known
         self.term_of: Callable[[Address, int], object] = lambda *_: None
         self.story = Story()
         self.of_group = GroupStory()
@@ -415,12 +415,12 @@ class ShareMember(GroupClient):
         self._settle(link, told, codes, is_strange=is_strange)
         await self._forget_leaders(link, codes)
 
-    # what is asked and told
+    # questions and answers
 
     def _batches(
         self, given_up: Sequence[tuple[Held, Kind]]
     ) -> dict[int, list[tuple[int, int, list[int]]]]:
-        """Return first, last and types of what is acknowledged, by partition. Types are one for
+        """Return first, last and types of the acknowledged records, by partition. Types are one for
         all, or one for each offset.
         """
         found: dict[int, list[tuple[int, int, list[int]]]] = {}
