@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,15 +66,18 @@ KEYS = {
     "Backspace": ("Backspace", 8, ""),
 }
 SHIFT = 8
-# [x, y], or null while the element moves, has no place, or another one is before it
+# [x, y], or null while the element moves, has no place, or another one is before it; "detached" if
+# it is no part of the page any more
 STEADY = {
     "functionDeclaration": """async function () {
+        this.scrollIntoViewIfNeeded();
         const middle = () => {
             const { left, top, width, height } = this.getBoundingClientRect();
             return [left + width / 2, top + height / 2];
         };
         const frame = () => new Promise((done) => setTimeout(done, 20));
         const [x, y] = middle();
+        if (!this.isConnected) return "detached";
         for (let at = 0; at < 2; at++) {
             await frame();
             const [left, top] = middle();
@@ -88,6 +91,8 @@ STEADY = {
     "returnByValue": True,
 }
 
+# how the browser says that an element is no part of the page any more
+IS_GONE = re.compile("detached|(No|Could not find) node with given id|not belong to the document")
 NOTE_CLICK = {
     "functionDeclaration": """function () {
         this.addEventListener("click", () => { this.wasClicked = true; }, { capture: true });
@@ -109,6 +114,10 @@ def find_chromium() -> str | None:
 
 class BrowserError(Exception):
     """The browser refused a command, ended, or a condition did not come true in time."""
+
+
+class NodeGone(BrowserError):
+    """The element is no part of the page any more: it was drawn anew."""
 
 
 class Browser:
@@ -148,7 +157,8 @@ class Browser:
                 raise BrowserError(f"{method}: the browser has ended")
             if answer.get("id") == self._last:
                 if "error" in answer:
-                    raise BrowserError(f"{method}: {answer['error'].get('message')}")
+                    text = f"{method}: {answer['error'].get('message')}"
+                    raise NodeGone(text) if IS_GONE.search(text) else BrowserError(text)
                 result: dict[str, Any] = answer["result"]
                 return result
             if page := self._pages.get(answer.get("sessionId", "")):
@@ -365,30 +375,36 @@ class Page:
         return found[0]
 
     def click(self, role: str, name: str | re.Pattern[str]) -> None:
-        """Wait for an element and press the mouse in its middle. One that goes meanwhile has been
-        drawn anew: it is looked for again.
+        """Wait for an element and press the mouse in its middle."""
+        self._act_on(lambda: self.wait_for_node(role, name), self.click_node)
+
+    def click_css(self, css: str) -> None:
+        def find() -> Node:
+            self.wait_for(f"document.querySelector({json.dumps(css)})")
+            root = self.call("DOM.getDocument", depth=0)["root"]["nodeId"]
+            node = self.call("DOM.querySelector", nodeId=root, selector=css)["nodeId"]
+            described = self.call("DOM.describeNode", nodeId=node)["node"]
+            return Node("", css, described["backendNodeId"], {})
+
+        self._act_on(find, self.click_node)
+
+    def _act_on(self, find: Callable[[], Node], act: Callable[[Node], object]) -> None:
+        """Find an element and act on it. One that goes meanwhile has been drawn anew: it is looked
+        for again.
         """
         deadline = time.monotonic() + WAIT_S
         while True:
             try:
-                self.click_node(self.wait_for_node(role, name))
+                act(find())
                 return
-            except BrowserError as error:
-                if "detached" not in str(error) or time.monotonic() > deadline:
+            except NodeGone:
+                if time.monotonic() > deadline:
                     raise
-
-    def click_css(self, css: str) -> None:
-        self.wait_for(f"document.querySelector({json.dumps(css)})")
-        root = self.call("DOM.getDocument", depth=0)["root"]["nodeId"]
-        node = self.call("DOM.querySelector", nodeId=root, selector=css)["nodeId"]
-        described = self.call("DOM.describeNode", nodeId=node)["node"]
-        self.click_node(Node("", css, described["backendNodeId"], {}))
 
     def click_node(self, node: Node) -> None:
         """Press the mouse in the middle of an element, again if something moved and the element did
         not get the click.
         """
-        self.call("DOM.scrollIntoViewIfNeeded", backendNodeId=node.backend_id)
         element = self.call("DOM.resolveNode", backendNodeId=node.backend_id)["object"]["objectId"]
         self._call_on(element, NOTE_CLICK)
         deadline = time.monotonic() + WAIT_S
@@ -413,6 +429,8 @@ class Page:
         while not (place := self._call_on(element, STEADY)):
             if time.monotonic() > deadline:
                 raise BrowserError(f"{node.role} {node.name!r} has no place on the page")
+        if place == "detached":
+            raise NodeGone(f"{node.role} {node.name!r} is detached from the page")
         x, y = place
         return x, y
 
@@ -422,8 +440,10 @@ class Page:
 
     def fill(self, name: str, text: str, role: str = "textbox") -> None:
         """Replace the text of a field, as a user who selects all and types."""
-        node = self.wait_for_node(role, name)
-        self.call("DOM.focus", backendNodeId=node.backend_id)
+        self._act_on(
+            lambda: self.wait_for_node(role, name),
+            lambda node: self.call("DOM.focus", backendNodeId=node.backend_id),
+        )
         self.evaluate("document.activeElement.select()")
         if text:
             self.call("Input.insertText", text=text)
