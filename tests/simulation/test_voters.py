@@ -266,3 +266,22 @@ def test_a_node_that_finds_no_cluster_forms_none_and_says_so() -> None:
         assert cluster.nodes[2].image.cluster_id is None
         cluster.start(1)
         cluster.wait_ready()
+
+
+@pytest.mark.parametrize("back_after_s", [2.6, 2.7, 2.8, 2.9, 2.95])
+def test_a_voter_that_was_removed_while_it_was_down_follows(back_after_s: float) -> None:
+    """It connects to the others while they still look for it as for a voter, each after a pause of
+    its own: one connection more is not made when they stop.
+    """
+    with World(4) as world:
+        scene = whole_quorum(world, 3)
+        cluster = scene.cluster
+        assert [add(scene, node_id) for node_id in (2, 3)] == [OK, OK]
+        directory = directory_of(cluster, 3)
+        cluster.kill(3, power_loss=True)
+        assert remove(scene, 3, directory) == OK
+        world.run(world.now + back_after_s)
+        cluster.start(3)
+        scene.produce(1)
+        assert cluster.settled(lambda: len(quorum(scene).observers) == 1, 10.0)
+        cluster.wait_ready()

@@ -74,7 +74,7 @@ class Quorum:
         self._apply = apply
         self.clock = context.runtime.clock
         self.links: dict[int, Link] = {}  # to the other voters, by node id
-        self.addresses = VoterAddresses(context, self.links, self._dial)
+        self.addresses = VoterAddresses(context, self.links, self._dial, self._follow)
         self.core: RaftCore | None = None
         self.host: ControllerHost | None = None
         self.inbound: dict[Peer, None] = {}
@@ -451,7 +451,7 @@ class Quorum:
             self._suspects.broken(link.voter)
         if was_up and self.core is not None and link.voter not in self.followers:
             self.core.peer_lost(link.voter)
-            self._follow_peer_of(link)
+            self._follow(link)
             self.poke()
         if self.links.get(link.voter) is link:
             self.departure.voter_away(link)
@@ -461,15 +461,17 @@ class Quorum:
             if other is not None:
                 self._observe(other)
 
-    def _follow_peer_of(self, link: Link) -> None:
-        """Talk to a controller that is no voter any more over its own connection to this node."""
-        assert self.core is not None
-        if self.links.get(link.voter) is link:
+    def _follow(self, link: Link) -> None:
+        """Talk to a controller that is no voter any more over its own connection to this node,
+        which may be older than the change.
+        """
+        if self.core is None or link.voter in self.links or link.voter in self.followers:
             return
         for peer in self.inbound:
             if peer.node_id == link.voter and peer.hello is not None and peer.hello.controller:
                 self.followers[link.voter] = peer
                 self.core.peer_up(link.voter)
+                self.poke()
 
     def _on_controller_message(self, link: Link, peer: Peer, kind: Kind, fields: Fields) -> None:
         """Handle a message on a connection that we made."""

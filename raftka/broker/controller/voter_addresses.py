@@ -31,14 +31,19 @@ def addresses_of(voters: VoterSet) -> list[Address]:
 
 class VoterAddresses:
     def __init__(
-        self, context: BrokerContext, links: dict[int, Link], dial: Callable[[Link], None]
+        self,
+        context: BrokerContext,
+        links: dict[int, Link],
+        dial: Callable[[Link], None],
+        left: Callable[[Link], None],
     ) -> None:
         """`links`: to the other voters, by id; kept up to date. `dial`: connect, and call `met` and
-        `lost` later.
+        `lost` later. `left`: called with the link to a node that is no voter any more.
         """
         self._context = context
         self._links = links
         self._dial = dial
+        self._left = left
         self._bootstrap: list[Link] = []  # links to addresses without an id
         self._index = 0  # of the set that is used; 0: the properties file
         self._voters: dict[int, tuple[str, int]] = {}  # addresses in that set, without this node's
@@ -166,3 +171,4 @@ class VoterAddresses:
                 del self._links[node_id]
                 if link.peer is not None:
                     link.peer.close("it is no voter any more")
+                self._left(link)
