@@ -201,6 +201,21 @@ def test_lags_of_partitions_that_other_brokers_lead_are_known() -> None:
         ]
 
 
+def test_a_group_that_is_named_again_is_described_once(stage: Stage) -> None:
+    """Its share partitions may be many thousand: else a small request would have a long answer."""
+    wire = stage.wire()
+    assert alter(wire, "g", "t", 3, 4) == [0, 0, 0]
+    row = DESCRIBE_SHARE_GROUP_OFFSETS.request.groups
+    named = row(group_id="g", topics=[row.topics(topic_name="t", partitions=[1])])
+    whole = row(group_id="g", topics=None)
+
+    request = DESCRIBE_SHARE_GROUP_OFFSETS.request(groups=[whole, named, whole, named])
+    groups = wire.ask(DESCRIBE_SHARE_GROUP_OFFSETS, request).groups
+
+    starts = [[each.start_offset for each in group.topics[0].partitions] for group in groups]
+    assert starts == [[3, 4], [4], [4]]
+
+
 def test_a_group_goes_on_with_another_coordinator() -> None:
     with serving_share_groups(), Stage(3, **ONE) as stage:
         stage.create("t", 2)

@@ -1,5 +1,6 @@
 """DescribeShareGroupOffsets: v0-1 (KIP-932, KIP-1226); start offsets, from version 1 on lags. A
-group that is not there, or is of another kind, has no offsets.
+group that is not there, or is of another kind, has no offsets. One that is named several times
+without topics is answered once.
 """
 
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.work.long_work import Steps
 from raftka.coordinator.share.commands import ListSharePartitions, Place
+from raftka.coordinator.share.records import Topics as SharePartitions
 from raftka.metadata.image import MetadataImage
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.share_offsets import (
@@ -51,9 +53,14 @@ def describe_share_group_offsets(
     coordinators: CoordinatorParts,
 ) -> Steps[DescribeShareGroupOffsetsResponse | Delayed]:
     check_served(metadata)
-    groups = [
-        _OneGroup(request, metadata.image, coordinators, group) for group in request.body.groups
-    ]
+    whole: set[str] = set()  # groups all of whose topics are wanted
+    groups = []
+    for asked in request.body.groups:
+        if asked.topics is not None or asked.group_id not in whole:
+            groups.append(_OneGroup(request, metadata.image, coordinators, asked))
+        if asked.topics is None:
+            whole.add(asked.group_id)
+        yield
     coordinator_request = CoordinatorRequest(request, request.dispatcher.long_work, _answer)
     request.stays = True
     gathered = Gathered(len(groups), partial(_all, coordinator_request, groups))
@@ -106,29 +113,28 @@ class _OneGroup:
         except KafkaError as error:
             done(error.with_traceback(None))
 
-    def _listed(self, answer: dict[bytes, tuple[int, ...]] | KafkaError) -> None:
+    def _listed(self, answer: SharePartitions | KafkaError) -> None:
         if isinstance(answer, KafkaError):
             self._done(answer)
             return
         work = self._request.dispatcher.long_work
         work.run("share partitions of a group", self._select(answer), self._selected)
 
-    def _select(self, there: dict[bytes, tuple[int, ...]]) -> Steps[dict[Place, str]]:
+    def _select(self, there: SharePartitions) -> Steps[dict[Place, str]]:
         """Return the share partitions whose offsets are wanted, with their topics' names."""
         yield from self._select_topics(there)
         wanted = {}
         for name, topic_id, partitions in self._topics:
-            known = set(there.get(topic_id, ()))
+            known = there[topic_id].partitions if topic_id in there else frozenset()
             wanted.update({(topic_id, each): name for each in partitions if each in known})
             yield
         return wanted
 
-    def _select_topics(self, there: dict[bytes, tuple[int, ...]]) -> Steps[None]:
+    def _select_topics(self, there: SharePartitions) -> Steps[None]:
         if self._asked.topics is None:
-            for topic_id, partitions in there.items():
-                topic = self._image.topics.get(topic_id)
-                if topic is not None and self._may(topic.name):
-                    self._topics.append((topic.name, topic_id, partitions))
+            for topic_id, (name, partitions) in there.items():
+                if topic_id in self._image.topics and self._may(name):
+                    self._topics.append((name, topic_id, tuple(sorted(partitions))))
                 yield
             return
         for asked in self._asked.topics:

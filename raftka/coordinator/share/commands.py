@@ -72,8 +72,8 @@ class DescribedShareGroup(NamedTuple):
 
 
 class ListSharePartitions(NamedTuple):
-    """The share partitions that have an offset, perhaps NO_START. Answered with a dict of topic
-    ids, which is empty for a group that is not there, or is of another kind.
+    """The share partitions that have an offset, perhaps NO_START. Answered with the Topics of
+    records.py, deleted ones among them: none for a group that is not there, or of another kind.
     """
 
     group_id: str

@@ -25,7 +25,14 @@ from raftka.coordinator.share.decisions import Draft, Ring, ShareDecision, Soft
 from raftka.coordinator.share.group import LEFT, Member, ShareGroup
 from raftka.coordinator.share.heartbeat import beat, check, unknown
 from raftka.coordinator.share.partition_sets import forget
-from raftka.coordinator.share.records import GROUP, MEMBER, partitions_record, read_key, read_value
+from raftka.coordinator.share.records import (
+    GROUP,
+    MEMBER,
+    NO_TOPICS,
+    partitions_record,
+    read_key,
+    read_value,
+)
 from raftka.coordinator.share.state_calls import (
     alter,
     delete_group,
@@ -155,14 +162,9 @@ class ShareGroups:
 
     def list_partitions(
         self, command: ListSharePartitions, ticket: Ticket, context: Context
-    ) -> Steps[Outcome]:
-        found = {}
+    ) -> Outcome:
         group = self.groups.get(command.group_id)
-        initialized = group.partitions.initialized if group is not None else {}
-        for topic_id, topic in initialized.items():
-            if context.topics.topic_name(topic_id) is not None:
-                found[topic_id] = tuple(sorted(topic.partitions))
-            yield
+        found = group.partitions.initialized if group is not None else NO_TOPICS
         return Outcome((), ((ticket, found),))
 
     def describe(self, group_id: str) -> DescribedShareGroup:

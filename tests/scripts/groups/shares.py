@@ -38,6 +38,7 @@ from raftka.coordinator.share.records import (
     Current,
     Partitions,
     Said,
+    Topic,
     read_key,
     read_value,
 )
@@ -254,8 +255,8 @@ class ShareStage(ConsumerStage):
         return super()._answer(me, answer)
 
     def _errors_or_partitions(self, answer: dict[Any, Any]) -> str:
-        if any(isinstance(each, tuple) for each in answer.values()):
-            return self._partitions_of(answer)
+        if any(isinstance(each, Topic) for each in answer.values()):
+            return self._set(answer)
         names = [
             f"{each if isinstance(each, str) else f'{each[0]}-{each[1]}'}:{error.code.name}"
             for each, error in answer.items()
