@@ -15,6 +15,7 @@ from raftka.coordinator.commands import (
 )
 from raftka.coordinator.consumer.group import State
 from raftka.coordinator.machine import Outcome, OutcomeOrSteps
+from raftka.coordinator.share.commands import AlterShareOffsets, StateInitialized
 from tests.coordinator import large_groups
 from tests.coordinator.large_groups import (
     MEMBERS,
@@ -68,6 +69,18 @@ def topic_deleted(coordinator: Coordinator) -> Callable[[], Any]:
     )
 
 
+def offsets_of_a_share_group_altered(coordinator: Coordinator) -> Callable[[], Any]:
+    coordinator.topics.create("shared", 20 * MEMBERS)
+    command = AlterShareOffsets("shares", {"shared": dict.fromkeys(range(20 * MEMBERS), 1)})
+    return lambda: coordinator.ask("", command)
+
+
+def share_partitions_initialized(coordinator: Coordinator) -> Callable[[], Any]:
+    offsets_of_a_share_group_altered(coordinator)()
+    (number,) = coordinator.machine.shares.soft["shares"].asked
+    return lambda: coordinator.ask("", StateInitialized("shares", number, {}))
+
+
 def last_session_of_a_consumer_ends(coordinator: Coordinator) -> Callable[[], Any]:
     """Classic members alone are left: a downgrade."""
     ids = mixed(coordinator)
@@ -91,6 +104,8 @@ def last_session_of_a_consumer_ends(coordinator: Coordinator) -> Callable[[], An
         fetch_all_offsets,
         offsets_expire,
         topic_deleted,
+        offsets_of_a_share_group_altered,
+        share_partitions_initialized,
     ],
     ids=lambda event: str(event.__name__),
 )

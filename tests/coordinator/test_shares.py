@@ -228,6 +228,29 @@ def test_nothing_is_kept_of_groups_that_are_gone() -> None:
     assert (world.machine.shares.groups, world.machine.shares.soft) == ({}, {})
 
 
+@pytest.mark.parametrize("when", ["before", "during the deletion"])
+def test_a_group_whose_topic_is_gone_can_be_deleted(when: str) -> None:
+    """The topic goes while this coordinator does not hear of it: it is loading, or not there."""
+    world = World(1)
+    world.beat("m0", ("t",))
+    (call,) = [call for _, call in world.calls]
+    world.decide(StateInitialized("g", call.number, {}), "call")
+    world.leave("m0")
+    if when == "before":
+        world.topics.delete("t")
+        world.successor()
+    world.calls.clear()
+    world.decide(DeleteGroup("g"), "admin")
+    for _, call in world.calls:
+        world.topics.delete("t")
+        assert isinstance(call, DeleteState)
+        error = KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        world.decide(StateDeleted("g", call.number, dict.fromkeys(call.places, error)), "call")
+
+    assert world.answers["admin"] is None
+    assert (world.machine.shares.groups, world.machine.shares.soft) == ({}, {})
+
+
 def test_a_group_has_so_many_share_partitions_and_no_more() -> None:
     world = World(1)
     world.topics.create("wide", SHARE_STATE_BYTES_OF_GROUP.value // 4)

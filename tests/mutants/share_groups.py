@@ -8,7 +8,7 @@ from raftka.coordinator.machine import Steps
 from raftka.coordinator.share import groups, heartbeat, state_calls
 from raftka.coordinator.share.commands import Place
 from raftka.coordinator.share.decisions import Asked, ShareDecision
-from raftka.coordinator.share.partition_sets import finish, places_of
+from raftka.coordinator.share.partition_sets import finish
 from raftka.coordinator.share.records import Partitions, Topics
 from tests.mutants.registry import mutant
 
@@ -20,7 +20,8 @@ def share_partitions_without_a_state_are_assigned(begin: Any) -> Any:
     """
 
     def bug(partitions: Partitions, topics: Topics) -> Partitions:
-        return finish(begin(partitions, topics), places_of(topics))
+        done = {topic_id: topic.partitions for topic_id, topic in topics.items()}
+        return finish(begin(partitions, topics), done)
 
     return bug
 

@@ -5,7 +5,8 @@ The group coordinator writes that it initialises share partitions, then asks the
 then writes that they are initialised; from then on they are assigned. To delete works alike.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
 
 from raftka.coordinator.share.commands import Place
 from raftka.coordinator.share.group import all_places
@@ -60,11 +61,8 @@ def begin(partitions: Partitions, topics: Mapping[bytes, Topic]) -> Partitions:
     return partitions._replace(initializing=joined(partitions.initializing, topics))
 
 
-def finish(partitions: Partitions, places: Iterable[Place]) -> Partitions:
-    """Return the sets when those of these places that are being initialised are initialised."""
-    done: dict[bytes, set[int]] = {}
-    for topic_id, index in places:
-        done.setdefault(topic_id, set()).add(index)
+def finish(partitions: Partitions, done: Mapping[bytes, AbstractSet[int]]) -> Partitions:
+    """Return the sets when those of `done` that are being initialised are initialised."""
     ended = {
         topic_id: Topic(topic.name, topic.partitions & done[topic_id])
         for topic_id, topic in partitions.initializing.items()

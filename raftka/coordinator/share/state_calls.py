@@ -6,7 +6,7 @@ for again, as by a new coordinator that does not know of the call, is asked for 
 epoch: so a call that is late changes nothing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from raftka.coordinator.consumer.records import Epoch
@@ -165,7 +165,7 @@ def do_work(decision: ShareDecision, work: Work) -> Steps[None]:
 def _initialize(
     decision: ShareDecision,
     topics: Topics,
-    starts: Mapping[Place, int],
+    starts: dict[Place, int],
     asked: Asked,
     *,
     again: bool,
@@ -180,7 +180,7 @@ def _initialize(
     soft.asked_epoch = max(soft.asked_epoch, epoch)
     decision.draft.set_partitions(begin(group.partitions, topics))
     number = yield from _note(decision, asked, starts)
-    decision.call(InitializeState(group.group_id, number, epoch, dict(starts)))
+    decision.call(InitializeState(group.group_id, number, epoch, starts))
 
 
 def _delete(decision: ShareDecision, topic_ids: Iterable[bytes], asked: Asked) -> Steps[None]:
@@ -229,11 +229,16 @@ def alter(decision: ShareDecision, command: AlterShareOffsets, ticket: Ticket) -
     for name, wanted in command.topics.items():
         topic_id = decision.topics.topic_id(name)
         count = decision.topics.partition_count(name)
-        good = {index: start for index, start in wanted.items() if 0 <= index < count}
-        errors |= {(name, index): unknown_partition() for index in wanted.keys() - good.keys()}
+        good = []
+        for index, start in wanted.items():
+            if topic_id is not None and 0 <= index < count:
+                good.append(index)
+                starts[topic_id, index] = start
+            else:
+                errors[name, index] = unknown_partition()
+            yield
         if topic_id is not None and good:
             topics[topic_id] = Topic(name, frozenset(good))
-            starts |= {(topic_id, index): start for index, start in good.items()}
         yield
     if not topics:
         decision.base.reply(ticket, errors)
@@ -279,8 +284,10 @@ def delete_offsets(
 
 
 def delete_group(decision: ShareDecision, ticket: Ticket) -> Steps[None]:
-    """Delete the state of all partitions, and then the group; the ticket is answered then."""
-    there = topic_ids_of(decision.group.partitions)
+    """Delete the state of all partitions, and then the group; the ticket is answered then. The
+    share coordinator has no state of topics that are gone.
+    """
+    there = _known(decision, topic_ids_of(decision.group.partitions))
     if there:
         yield from _delete(decision, there, Asked(ticket=ticket, deletes_group=True))
     else:
@@ -294,7 +301,12 @@ def delete_group(decision: ShareDecision, ticket: Ticket) -> Steps[None]:
 def on_initialized(decision: ShareDecision, command: StateInitialized, asked: Asked) -> Steps[None]:
     """Write which partitions are initialised, without those of which there was a later call."""
     mine = yield from _last_calls(decision, asked, command.number)
-    done = [place for place in mine if place not in command.errors]
+    done: dict[bytes, set[int]] = {}
+    for place in mine:
+        if place not in command.errors:
+            topic_id, index = place
+            done.setdefault(topic_id, set()).add(index)
+        yield
     decision.draft.set_partitions(finish(decision.group.partitions, done))
     if command.errors:
         decision.soft.failed_until = decision.base.now + AGAIN_S
@@ -308,13 +320,15 @@ def on_initialized(decision: ShareDecision, command: StateInitialized, asked: As
 def on_deleted(decision: ShareDecision, command: StateDeleted, asked: Asked) -> Steps[None]:
     """Write which topics' state is deleted, and delete the group if that was asked for."""
     mine = yield from _last_calls(decision, asked, command.number)
-    failed = {topic_id: error for (topic_id, _), error in command.errors.items()}
+    known = _known(decision, {topic_id for topic_id, _ in command.errors})  # others have no state
+    failed = {each: error for (each, _), error in command.errors.items() if each in known}
     done = {topic_id for topic_id, _ in mine} - failed.keys()
     group = decision.group
     left = end_deletion(group.partitions, done)
     if failed:
         decision.soft.failed_until = decision.base.now + AGAIN_S
-    if asked.deletes_group and not failed and not group.members and not topic_ids_of(left):
+    is_last = not group.members and not _known(decision, topic_ids_of(left))
+    if asked.deletes_group and not failed and is_last:
         decision.base.records += group.tombstones()
         decision.base.reply(asked.ticket, None)
         return
@@ -329,6 +343,11 @@ def on_deleted(decision: ShareDecision, command: StateDeleted, asked: Asked) -> 
         for topic_id, refusal in failed.items():
             errors[asked.names[topic_id]] = refusal
         decision.base.reply(asked.ticket, errors)
+
+
+def _known(decision: ShareDecision, topic_ids: Iterable[bytes]) -> set[bytes]:
+    """Return the topics that are there."""
+    return {each for each in topic_ids if decision.topics.topic_name(each) is not None}
 
 
 def _last_calls(decision: ShareDecision, asked: Asked, number: int) -> Steps[list[Place]]:
