@@ -29,7 +29,7 @@ from raftka.coordinator.share.commands import (
 )
 from raftka.limits import SHARE_STATE_BYTES_OF_GROUP
 from raftka.wire.errors import Code, KafkaError, LimitRefused
-from tests.coordinator.world import FakeTopics, outcome_of, share_view
+from tests.coordinator.world import FakeTopics, counted, outcome_of, share_view
 
 SETTINGS = GroupSettings(share=ShareSettings(assignment_interval_ms=0, initialize_retry_ms=3_000))
 TOPICS = ("t", "u", "v")
@@ -269,6 +269,29 @@ def test_a_group_has_so_many_share_partitions_and_no_more() -> None:
         AlterShareOffsets("h", {"wide": dict.fromkeys(range(200_000), 1)}), "admin"
     )
     assert isinstance(refused, LimitRefused)
+
+
+def test_heartbeats_of_a_group_that_is_too_large_look_at_its_topics_once_a_second() -> None:
+    world = World(1)
+    names = tuple(f"t{number}" for number in range(1_000))
+    for name in names:
+        world.topics.create(name, 1)
+    world.beat("m0", names)
+    (call,) = [call for _, call in world.calls]
+    for name in names:
+        world.carry_out(call, (world.topics.topic_id(name) or b"", 0))
+    world.decide(StateInitialized("g", call.number, {}), "call")
+    world.topics.grow("t0", SHARE_STATE_BYTES_OF_GROUP.value // 4, 0.0)
+    world.take(outcome_of(world.machine.on_image([], world.context())))
+
+    steps = []
+    for seconds in (0.0, 0.0, 0.1, 1.0):
+        world.now += seconds
+        with counted() as made:
+            world.beat("m0")
+        steps.append(made.count)
+
+    assert max(steps[1:3]) < len(names) < min(steps[0], steps[3])
 
 
 # the assignor

@@ -124,6 +124,9 @@ class Soft:
         self.hashed: tuple[int, object, int] | None = None
         # version of the topics, subscription and share partitions that were found in order
         self.in_order: tuple[int, object, object] | None = None
+        # the same, when there was nothing to do for a time
+        self.idle: tuple[int, object, object] | None = None
+        self.idle_until = -inf
         # no state epoch above it has been asked for, by this coordinator or another one
         self.asked_epoch = 0
         self.asked: dict[int, Asked] = {}  # by the call's number

@@ -42,7 +42,7 @@ from raftka.share.state import NO_START
 from raftka.wire.errors import Code, KafkaError, LimitRefused
 
 AT_ONCE = 50  # share partitions
-AGAIN_S = 1.0  # until heartbeats ask again after a call has failed
+AGAIN_S = 1.0  # until heartbeats look again after a call has failed, or when nothing was to do
 
 
 class Work(NamedTuple):
@@ -62,14 +62,15 @@ NO_CALL = -1
 
 def look_after_partitions(decision: ShareDecision, *, may_refuse: bool) -> Steps[Work]:
     """Return the share partitions that are to be initialised or deleted, and move the group's epoch
-    if some are initialised and no member has them. Cheap while nothing has changed.
+    if some are initialised and no member has them. Cheap while nothing has changed: a heartbeat
+    has no bytes that would pay for a look at all partitions.
 
     Raises LimitRefused, if `may_refuse`, when the group would have too many; else those that are
     too many are left out.
     """
-    group, soft = decision.group, decision.soft
+    group, soft, now = decision.group, decision.soft, decision.base.now
     known = decision.topics_version, group.subscription, group.partitions
-    if soft.in_order == known:
+    if soft.in_order == known or (soft.idle == known and now < soft.idle_until and not may_refuse):
         return NO_WORK
     wanted: dict[bytes, Topic] = {}
     for name in group.names:
@@ -80,24 +81,25 @@ def look_after_partitions(decision: ShareDecision, *, may_refuse: bool) -> Steps
         yield
     partitions = group.partitions
     lacks = lacking(wanted, partitions.initialized)
-    gone = [
-        topic_id
-        for topic_id in topic_ids_of(partitions)
-        if decision.topics.topic_name(topic_id) is None
-    ]
+    gone = topic_ids_of(partitions)
+    gone -= _known(decision, gone)
     waits = yield from _is_not_assigned(decision, wanted)
-    if waits and group.epoch.epoch == group.targets.epoch:
+    moves = waits and group.epoch.epoch == group.targets.epoch
+    if moves:
         decision.move_epoch(needed=True)
     if not lacks and not gone and not waits and not partitions.deleting:
         soft.in_order = known  # not before that is in the log
         return NO_WORK
-    if decision.base.now < soft.failed_until:
-        return NO_WORK
-    lacks = {each: topic for each, topic in lacks.items() if each not in partitions.deleting}
-    missing = yield from _not_under_way(decision, lacks)
-    deleting = [each for each in partitions.deleting if not _is_under_way(decision, (each, 0))]
-    fitting = _fitting(decision, missing, may_refuse=may_refuse)
-    return Work(fitting, frozenset(deleting).difference(gone), frozenset(gone))
+    work = NO_WORK
+    if now >= soft.failed_until:
+        lacks = {each: topic for each, topic in lacks.items() if each not in partitions.deleting}
+        missing = yield from _not_under_way(decision, lacks)
+        deleting = [each for each in partitions.deleting if not _is_under_way(decision, (each, 0))]
+        fitting = _fitting(decision, missing, may_refuse=may_refuse)
+        work = Work(fitting, frozenset(deleting).difference(gone), frozenset(gone))
+    if work == NO_WORK and not moves:
+        soft.idle, soft.idle_until = known, now + AGAIN_S
+    return work
 
 
 def _is_not_assigned(decision: ShareDecision, wanted: Topics) -> Steps[bool]:
