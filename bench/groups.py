@@ -21,9 +21,6 @@ from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT, Owned
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.groups import HEARTBEAT, JOIN_GROUP, SYNC_GROUP, JoinGroupResponse
 from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
-from raftka.wire.messages.share_acknowledge import SHARE_ACKNOWLEDGE
-from raftka.wire.messages.share_fetch import SHARE_FETCH
-from raftka.wire.messages.share_groups import SHARE_GROUP_HEARTBEAT
 from raftka.wire.schema import Api, Req, Resp
 
 TOPIC = "grouped"
@@ -45,9 +42,6 @@ VERSIONS = {
     HEARTBEAT.key: 4,
     OFFSET_COMMIT.key: 8,
     OFFSET_FETCH.key: 7,
-    SHARE_FETCH.key: 2,
-    SHARE_ACKNOWLEDGE.key: 2,
-    SHARE_GROUP_HEARTBEAT.key: 1,
 }
 HEARTBEAT_S = 3.0
 QUICK_HEARTBEAT_S = 0.3

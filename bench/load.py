@@ -19,9 +19,8 @@ class BenchFailed(Exception):
 
 def compiled(name: str) -> Path:
     """The program from `name`.c; raises BenchFailed without a C compiler."""
-    digest = hashlib.sha256(
-        b"".join((SOURCES / file).read_bytes() for file in (f"{name}.c", "kafka.h"))
-    ).hexdigest()[:16]
+    files = [SOURCES / f"{name}.c", *sorted(SOURCES.glob("*.h"))]
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
     program = CACHE / f"{name}-{digest}"
     if not program.exists():
         if shutil.which("cc") is None:

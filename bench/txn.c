@@ -22,18 +22,12 @@
 // Prints one JSON object; commit is the time from EndTxn to its answer, txn that from the first request to the last answer of a transaction.
 #define _GNU_SOURCE
 #include <errno.h>
-#include <netinet/tcp.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "kafka.h"
+#include "client.h"
 
-enum { ADD_PARTITIONS = 24, END = 26, LATCAP = 1000000, BROKERS = 16, WIDTH = 64, REPLY = 1 << 16, RETRY_NS = 20000000 };
+enum { ADD_PARTITIONS = 24, END = 26, BROKERS = 16, WIDTH = 64, REPLY = 1 << 16, RETRY_NS = 20000000 };
 
 enum { NOT_LEADER = 6, TIMED_OUT = 7, LOADING = 14, NO_COORDINATOR = 15, ELSEWHERE = 16, FEW_REPLICAS = 19, FEW_AFTER = 20, CONCURRENT = 51 };
 
@@ -56,7 +50,7 @@ typedef struct Producer {
 
 static const char *topic = "t";
 static int width = 1, records = 1, value_size = 100, batches = 1, depth = 1, version = 2, abort_each, isolation, fetch_bytes = 1000000;
-static int epoll, stopping, first_error, npids, pids[64], ntargets, nbrokers, nproducers;
+static int epoll, stopping, first_error, ntargets, nbrokers, nproducers;
 static int64_t max_transactions = -1, begun, done, aborted, errors, retries, out_bytes, in_bytes, fetches;
 static double seconds = 2;
 
@@ -68,96 +62,7 @@ static struct {
 static struct sockaddr_in brokers[BROKERS];
 static Producer *producers;
 
-typedef struct {
-    int64_t *at, count;
-} Times;
-
 static Times commit_times, txn_times;
-
-static void die(const char *what) {
-    perror(what);
-    exit(1);
-}
-
-static int64_t now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
-static void note(Times *times, int64_t ns) {
-    if (times->count < LATCAP) times->at[times->count++] = ns;
-}
-
-static double broker_cpu(void) {
-    double s = 0;
-    struct timespec t;
-    clockid_t c;
-    for (int i = 0; i < npids; i++)
-        if (!clock_getcpuclockid(pids[i], &c) && !clock_gettime(c, &t)) s += t.tv_sec + t.tv_nsec * 1e-9;
-    return s;
-}
-
-static struct sockaddr_in address(char *text) {
-    char host[64];
-    int port;
-    if (sscanf(text, "%63[^:]:%d", host, &port) != 2) die("HOST:PORT");
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
-    inet_pton(AF_INET, host, &a.sin_addr);
-    return a;
-}
-
-static int dial(struct sockaddr_in *a) {
-    int s = socket(AF_INET, SOCK_STREAM, 0), one = 1;
-    if (connect(s, (void *)a, sizeof *a)) die("connect");
-    setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &one, 4);
-    return s;
-}
-
-static void all(int s, u8 *p, size_t n, int out) {
-    while (n) {
-        ssize_t k = out ? send(s, p, n, MSG_NOSIGNAL) : recv(s, p, n, 0);
-        if (k <= 0) die("socket");
-        p += k;
-        n -= k;
-    }
-}
-
-// ---- flexible fields: lengths are varints of one more, each struct ends with its tags
-static u8 *wuvar(u8 *p, uint32_t v) {
-    for (; v > 127; v >>= 7) *p++ = v | 128;
-    *p++ = v;
-    return p;
-}
-
-static u8 *wcstr(u8 *p, const char *s) {
-    size_t n = strlen(s);
-    p = wuvar(p, n + 1);
-    memcpy(p, s, n);
-    return p + n;
-}
-
-static uint32_t ruvar(u8 **p) {
-    uint32_t v = 0;
-    for (int shift = 0;; shift += 7) {
-        u8 b = *(*p)++;
-        v |= (uint32_t)(b & 127) << shift;
-        if (b < 128) return v;
-    }
-}
-
-static void skip_string(u8 **p) {
-    uint32_t n = ruvar(p);
-    if (n > 1) *p += n - 1;
-}
-
-static void skip_tags(u8 **p) {
-    for (uint32_t n = ruvar(p); n; n--) {
-        ruvar(p);
-        uint32_t size = ruvar(p);
-        *p += size;
-    }
-}
 
 static u8 *header(u8 *p, int api, int v) { return w8(wstr(w32(w16(w16(p + 4, api), v), 7), "txn"), 0); }
 
@@ -472,13 +377,6 @@ static void read_all(void) {
     }
 }
 
-static int by_value(const void *a, const void *b) {
-    int64_t x = *(int64_t *)a, y = *(int64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double percentile(Times *times, double q) { return times->count ? times->at[(int64_t)(times->count * q)] / 1e3 : 0; }
-
 int main(int n, char **v) {
     if (n < 3) {
         fprintf(stderr, "what it takes stands at the head of txn.c\n");
@@ -491,9 +389,7 @@ int main(int n, char **v) {
         case 'B':
             for (char *x = strtok(optarg, ","); x && nbrokers < BROKERS; x = strtok(0, ",")) brokers[nbrokers++] = address(x);
             break;
-        case 'p':
-            for (char *x = strtok(optarg, ","); x; x = strtok(0, ",")) pids[npids++] = atoi(x);
-            break;
+        case 'p': read_pids(optarg); break;
         case 'n': topic = optarg; break;
         case 'w': width = atoi(optarg); break;
         case 'r': records = atoi(optarg); break;
@@ -515,8 +411,6 @@ int main(int n, char **v) {
         if (target[ntargets++].broker == nbrokers) die("-T: a broker that is not in -B");
     }
     if (!ntargets || width > WIDTH || width > ntargets) die("-T, -w");
-    commit_times.at = malloc(LATCAP * 8);
-    txn_times.at = malloc(LATCAP * 8);
     epoll = epoll_create1(0);
     int reads = !strcmp(v[1], "read");
     if (!reads) read_producers();
@@ -525,16 +419,14 @@ int main(int n, char **v) {
     if (reads) read_all();
     else write_all();
     double elapsed = (now() - t0) * 1e-9, cpu = broker_cpu() - c0;
-    struct rusage u;
-    getrusage(RUSAGE_SELF, &u);
-    qsort(commit_times.at, commit_times.count, 8, by_value);
-    qsort(txn_times.at, txn_times.count, 8, by_value);
+    sort(&commit_times);
+    sort(&txn_times);
     double gb = (reads ? in_bytes : out_bytes) / 1e9;
     printf("{\"done\":%ld,\"aborted\":%ld,\"errors\":%ld,\"first_error\":%d,\"retries\":%ld,\"fetches\":%ld,\"secs\":%.3f,\"rate\":%.1f,\"MBps\":%.2f,"
            "\"commit_p50us\":%.1f,\"commit_p99us\":%.1f,\"txn_p50us\":%.1f,\"txn_p99us\":%.1f,\"cpu\":%.4f,\"us_each\":%.2f,\"s_GB\":%.4f,"
            "\"client_cpu\":%.3f}\n",
            (long)done, (long)aborted, (long)errors, first_error, (long)retries, (long)fetches, elapsed, done / elapsed, gb * 1000 / elapsed,
            percentile(&commit_times, .5), percentile(&commit_times, .99), percentile(&txn_times, .5), percentile(&txn_times, .99), cpu,
-           done ? cpu * 1e6 / done : 0, gb > 0 ? cpu / gb : 0, u.ru_utime.tv_sec + u.ru_stime.tv_sec + (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6);
+           done ? cpu * 1e6 / done : 0, gb > 0 ? cpu / gb : 0, own_cpu());
     return 0;
 }
