@@ -171,6 +171,8 @@ class SharePartition:
 
     def next_offset(self) -> int:
         """Return the first offset that may be acquired; `end` if all in flight are taken."""
+        if self._free_from >= self.end:
+            return self.end
         runs = self._runs
         for at in range(max(self._place(self._free_from), 0), len(runs)):
             if runs[at].is_free:
@@ -181,7 +183,7 @@ class SharePartition:
 
     def has_room(self, rules: Rules) -> bool:
         """Return whether records may be acquired, should the log have some."""
-        return self.next_offset() < self.end or self.end - self.start < rules.max_locks
+        return self.end - self.start < rules.max_locks or self.next_offset() < self.end
 
     def acquire(
         self,

@@ -7,6 +7,7 @@ import pytest
 
 from raftka.broker.network.access.authorizer import GROUP, TOPIC, AllowAll, Resource
 from raftka.broker.network.session import Session
+from raftka.broker.share.share_fetch import ShareFetch
 from raftka.limits import (
     PARKED_SHARE_FETCHES,
     SHARE_PARTITIONS,
@@ -25,6 +26,7 @@ from tests.kit.broker.share import (
     found,
     initialise,
     persisted,
+    set_up,
     shares,
 )
 from tests.kit.broker.transactions import Client, settled
@@ -184,6 +186,48 @@ def test_released_records_wake_a_parked_fetch(stage: Stage, place: Place) -> Non
     parked(stage, second)
     assert first.done(place, 0, 2, RELEASE) is Code.NONE
     assert found(second.answer())[place].acquired == [(0, 2, 2)]
+
+
+def test_parked_fetches_look_while_there_is_something_for_the_next_one(
+    stage: Stage, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = [ShareMember(stage, "g", each) for each in "ABC"]
+    members[0].acquire(place)
+    for member in members[1:]:
+        member.acquire(place, max_wait_ms=1)
+    looks: list[ShareFetch] = []
+    look = ShareFetch.records_arrived
+
+    def counted(fetch: ShareFetch) -> None:
+        looks.append(fetch)
+        look(fetch)
+
+    parked(stage, *members)
+    monkeypatch.setattr(ShareFetch, "records_arrived", counted)
+    metrics = stage.nodes[1].metrics
+    fill(stage, "t", 1)
+    stage.wait(lambda: metrics.parked_share_fetches == 2)
+    assert len(looks) == 1
+    fill(stage, "t", 1)
+    stage.wait(lambda: metrics.parked_share_fetches == 1)
+    assert len(looks) == 2
+
+
+def test_a_parked_fetch_that_did_not_look_hears_of_the_next_change(stage: Stage) -> None:
+    """Records come while none may be acquired; then the log begins behind all that is held."""
+    place = set_up(stage)
+    configure(stage, "g", share_partition_max_record_locks="100")
+    first, second = ShareMember(stage, "g"), ShareMember(stage, "g", "B")
+    fill(stage, "t", *[10] * 9)
+    assert first.acquire(place) == [(0, 99, 1)]
+    second.acquire(place, max_wait_ms=1)
+    parked(stage, second)
+    fill(stage, "t", 1)
+    assert stage.nodes[1].metrics.parked_share_fetches == 1
+    began = stage.world.now
+    stage.partition("t").delete_before(100)
+    assert found(second.answer())[place].acquired == [(100, 100, 1)]
+    assert stage.world.now - began < 1
 
 
 def test_expired_locks_wake_a_parked_fetch(stage: Stage, place: Place) -> None:

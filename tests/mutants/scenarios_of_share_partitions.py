@@ -89,6 +89,13 @@ def a_leader_that_comes_back_goes_on_as_before() -> None:
 
 
 @finds
+def a_fetch_that_does_not_look_stops_watching() -> None:
+    """Records come while none may be acquired; then the log begins behind all that is held."""
+    with shares(), stage() as one:
+        test_share_fetch.test_a_parked_fetch_that_did_not_look_hears_of_the_next_change(one)
+
+
+@finds
 def a_closed_session_keeps_its_records() -> None:
     """A member closes its connection."""
     with shares(), stage() as one:

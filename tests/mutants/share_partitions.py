@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from raftka.broker.share.partitions import LedSharePartition, ShareLeader
+from raftka.broker.share.partitions import LedSharePartition, ShareLeader, State
 from raftka.broker.share.share_fetch import LogBatches
 from raftka.share.partition import (
     ACQUIRED,
@@ -148,6 +148,21 @@ def a_leader_that_comes_back_goes_on_as_before(_: Any) -> Any:
     leader has delivered since.
     """
     return property(lambda share: True)
+
+
+@mutant(LedSharePartition, "records_arrived")
+def a_fetch_that_does_not_look_stops_watching(_: Any) -> Any:
+    """A fetch that waits while no record may be acquired does not hear that its log begins later:
+    it waits until its time is up, beside records that it could have.
+    """
+
+    def bug(self: LedSharePartition) -> None:
+        for fetch in tuple(self.waiting):
+            if self.state is State.ACTIVE and self.is_current and not self.has_records():
+                break
+            fetch.records_arrived()
+
+    return bug
 
 
 def _hears_nothing(_: Any) -> Any:

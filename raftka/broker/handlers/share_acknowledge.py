@@ -88,7 +88,7 @@ def _answer(
     if last_id is not None:
         topics.add(of_topic(topic_id=last_id, partitions=rows))
     return response(
-        acquisition_lock_timeout_ms=leader.settings_of(group_id).lock_ms,
+        acquisition_lock_timeout_ms=leader.lock_ms_of(group_id),
         responses=topics,
         node_endpoints=metadata.endpoints_of(
             leaders, session.listener, session.reached_at, response.node_endpoints

@@ -16,7 +16,7 @@ from raftka.broker.replica.housekeeping import Housekeeping
 from raftka.broker.replica.isr_shrinks import IsrShrinks
 from raftka.broker.replica.log_failures import LogFailures
 from raftka.broker.replica.log_opener import LogOpener
-from raftka.broker.replica.partition import Partition, Waiting
+from raftka.broker.replica.partition import Partition, Woken
 from raftka.broker.replica.stray_logs import StrayLogs
 from raftka.broker.replica.throttles import ReplicationThrottles
 from raftka.broker.work.slices import Slices
@@ -82,7 +82,7 @@ class ReplicaManager:
         self._watched: dict[Partition, float] = {}
         self._expiring = False
         self._checkpoint_due = False
-        self._to_read: dict[Waiting, None] = {}  # parked fetches that are read at the turn's end
+        self._to_read: dict[Woken, None] = {}  # at the turn's end
         self.isr_shrinks = IsrShrinks(context, self.partitions)
         self._opening = NO_IMAGE
         self._changed: Slices[tuple[bytes, int]] = Slices(
@@ -158,16 +158,16 @@ class ReplicaManager:
         for partition in touched:
             partition.write()
 
-    def read_soon(self, fetch: Waiting) -> None:
-        """Read for a parked fetch at the turn's end: once, after all changes of this turn."""
+    def read_soon(self, reader: Woken) -> None:
+        """Let a parked fetch read at the turn's end: once, after all changes of this turn."""
         if not self._to_read:
             self.clock.at_turn_end(self._read_parked)
-        self._to_read[fetch] = None
+        self._to_read[reader] = None
 
     def _read_parked(self) -> None:
-        fetches, self._to_read = self._to_read, {}
-        for fetch in fetches:
-            fetch.records_arrived()
+        readers, self._to_read = self._to_read, {}
+        for reader in readers:
+            reader.records_arrived()
 
     def flush(self, home: LogDirectory, files: "list[File | str]", done: Flushed) -> None:
         """Flush at the turn's end, together with all other dirty files of the directory: many files

@@ -108,11 +108,16 @@ class IdleReader(Protocol):
     def changed(self, *, wake: bool) -> None: ...
 
 
-class Waiting(Protocol):
+class Woken(Protocol):
+    """Reads at the turn's end, after all changes of the turn."""
+
+    def records_arrived(self) -> None: ...
+
+
+class Waiting(Woken, Protocol):
     """A parked Fetch."""
 
     def read_soon(self) -> None: ...
-    def records_arrived(self) -> None: ...
     def overtaken(self) -> None: ...
 
 

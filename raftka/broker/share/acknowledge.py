@@ -91,7 +91,7 @@ class Acknowledgements:
         if share is None or share.state is not State.ACTIVE:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED)
         change = yield from share.core.acknowledge(
-            member_id, acks, leader.lock_ends(group_id), share.rules
+            member_id, acks, leader.lock_ends(share.settings), share.rules
         )
         self.results.setdefault(place, None)
         self._writes += 1

@@ -31,10 +31,15 @@ class GroupSettings(NamedTuple):
     reset: Reset
 
 
+def lock_ms_of_group(metadata: MetadataCache, group_id: str) -> int:
+    config = metadata.image.config(GROUP, group_id)
+    return _bounded("record.lock.duration.ms", metadata.settings, config)
+
+
 def settings_of_group(metadata: MetadataCache, group_id: str) -> GroupSettings:
     settings, config = metadata.settings, metadata.image.config(GROUP, group_id)
     return GroupSettings(
-        _bounded("record.lock.duration.ms", settings, config),
+        lock_ms_of_group(metadata, group_id),
         _bounded("delivery.count.limit", settings, config),
         _bounded("partition.max.record.locks", settings, config),
         bool(_own("share.renew.acknowledge.enable", config)),

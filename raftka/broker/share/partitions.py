@@ -14,12 +14,13 @@ from typing import Protocol
 from raftka.broker.context import BrokerContext
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
-from raftka.broker.share.group_settings import GroupSettings, settings_of_group
+from raftka.broker.share.group_settings import GroupSettings, lock_ms_of_group, settings_of_group
 from raftka.broker.work.long_work import LongWork, Steps
 from raftka.coordinator.timers import Timer as LockTimer
 from raftka.coordinator.timers import Timers
 from raftka.limits import SHARE_PARTITIONS
-from raftka.metadata.image import GROUP, Delta, MetadataImage
+from raftka.metadata.configs.settings import NodeSettings
+from raftka.metadata.image import Delta, MetadataImage
 from raftka.replication.partition import LeaderState
 from raftka.runtime.interfaces import Timer
 from raftka.share.partition import Change, DeadRange, Rules, SharePartition
@@ -70,7 +71,11 @@ class DeadLetters(Protocol):
 class WaitingFetch(Protocol):
     """A ShareFetch that waits for records."""
 
-    def on_change(self, share: "LedSharePartition") -> None: ...
+    def on_change(self, share: "LedSharePartition") -> None:
+        """Note that a share partition has changed."""
+
+    def records_arrived(self) -> None:
+        """Look at the share partitions that have changed."""
 
 
 class State(Enum):
@@ -125,8 +130,10 @@ class LedSharePartition:
     """One share partition, joined with the partition that this broker leads."""
 
     __slots__ = (
+        "_image_offset",
+        "_node_settings",
+        "_rules",
         "_settings",
-        "_settings_of",
         "core",
         "error",
         "key",
@@ -135,6 +142,7 @@ class LedSharePartition:
         "lock_timer",
         "log_start",
         "partition",
+        "place",
         "state",
         "state_epoch",
         "waiting",
@@ -150,6 +158,7 @@ class LedSharePartition:
     ) -> None:
         self.leader = leader
         self.key = key
+        self.place = (key.topic_id, key.partition)
         self.partition = partition
         self.leadership = leadership
         self.state = State.EMPTY
@@ -161,7 +170,9 @@ class LedSharePartition:
         self.log_start = -1  # where the log began when its readers looked last
         # its group's settings, and what they were read from
         self._settings: GroupSettings
-        self._settings_of: tuple[object, object] = (None, None)
+        self._rules: Rules
+        self._image_offset = -1
+        self._node_settings: NodeSettings | None = None
 
     @property
     def is_current(self) -> bool:
@@ -170,29 +181,66 @@ class LedSharePartition:
 
     @property
     def settings(self) -> GroupSettings:
-        metadata = self.leader.context.metadata
-        config = metadata.image.config(GROUP, self.key.group_id)
-        settings, known = self._settings_of
-        if settings is not metadata.settings or known is not config:
-            self._settings = settings_of_group(metadata, self.key.group_id)
-            self._settings_of = metadata.settings, config
+        self._read_settings()
         return self._settings
 
     @property
     def rules(self) -> Rules:
-        return self.leader.rules_of(self.key.group_id, self.settings)
+        self._read_settings()
+        return self._rules
+
+    def _read_settings(self) -> None:
+        metadata = self.leader.context.metadata
+        offset, settings = metadata.image.offset, metadata.settings
+        if self._image_offset != offset or self._node_settings is not settings:
+            self._image_offset, self._node_settings = offset, settings
+            self._settings = settings_of_group(metadata, self.key.group_id)
+            self._rules = self.leader.rules_of(self.key.group_id, self._settings)
+
+    @property
+    def readable_end(self) -> int:
+        """Return the end of the records that the group may read."""
+        partition = self.partition
+        is_isolated = self.settings.reads_committed
+        return partition.last_stable_offset if is_isolated else partition.high_watermark
+
+    def has_records(self) -> bool:
+        """Return whether there are records to acquire, if there is a state."""
+        self.core.on_log_start(self.partition.log.start_offset)
+        return self.core.next_offset() < self.readable_end and self.core.has_room(self.rules)
+
+    def _is_worth_a_look(self) -> bool:
+        """Return whether a fetch that looks may find records, or an error."""
+        return self.state is not State.ACTIVE or not self.is_current or self.has_records()
 
     def on(self, event: Event) -> None:
         self.state = TRANSITIONS[self.state][event]
 
     def changed(self, *, wake: bool) -> None:
-        """Note that the log has more, begins elsewhere, or is led no more: fetches look again."""
-        for fetch in tuple(self.waiting):
+        """Note that the log has more, begins elsewhere, or is led no more: fetches look again, at
+        the turn's end.
+        """
+        for fetch in self.waiting:
             fetch.on_change(self)
+        if self.waiting:
+            self.leader.replicas.read_soon(self)
+
+    def records_arrived(self) -> None:
+        """Let fetches look, the one that waits longest first, while there may be something for the
+        next one: nearly always one takes all there is.
+        """
+        for fetch in tuple(self.waiting):
+            if not self._is_worth_a_look():
+                self._watch_log()
+                break
+            fetch.records_arrived()
 
     def watch(self, fetch: WaitingFetch) -> None:
-        """Call `on_change` of the fetch when there may be something to acquire."""
+        """Call the fetch when there may be something to acquire."""
         self.waiting[fetch] = None
+        self._watch_log()
+
+    def _watch_log(self) -> None:
         self.log_start = self.partition.log.start_offset
         self.partition.watched_by(self)
 
@@ -228,16 +276,16 @@ class ShareLeader:
 
     # settings
 
-    def settings_of(self, group_id: str) -> GroupSettings:
-        return settings_of_group(self.context.metadata, group_id)
+    def lock_ms_of(self, group_id: str) -> int:
+        return lock_ms_of_group(self.context.metadata, group_id)
 
     def rules_of(self, group_id: str, settings: GroupSettings) -> Rules:
         dead_letters = self._dead_letters is not None and self._dead_letters.wants(group_id)
         return Rules(settings.count_limit, settings.max_locks, settings.renews, dead_letters)
 
-    def lock_ends(self, group_id: str) -> float:
+    def lock_ends(self, settings: GroupSettings) -> float:
         """Return when a lock ends that begins now, by the clock."""
-        return self._clock.now() + self.settings_of(group_id).lock_ms / 1000
+        return self._clock.now() + settings.lock_ms / 1000
 
     # finding
 
@@ -271,7 +319,7 @@ class ShareLeader:
         share.on(Event.FENCE)
         self._timers.off(share.lock_timer)
         share.partition.idle_consumers.pop(share, None)
-        place = (share.key.topic_id, share.key.partition)
+        place = share.place
         groups = self._places.get(place, {})
         if groups.get(share.key.group_id) is share:
             del groups[share.key.group_id]

@@ -284,11 +284,9 @@ class ShareFetch:
 
     def _readable(self, share: LedSharePartition) -> Steps[int]:
         """Return the bytes from the first record that may be acquired on. Raises KafkaError."""
-        log = share.partition.log
-        share.core.on_log_start(log.start_offset)
-        offset, end = share.core.next_offset(), readable_end(share)
-        if offset >= end or not share.core.has_room(share.rules):
+        if not share.has_records():
             return 0
+        log, offset = share.partition.log, share.core.next_offset()
         if share.settings.reads_committed and offset < log.aborted.known_from:
             with suppress(OSError):  # the read meets it again, and has a code for it
                 yield from log.aborted.load(offset)
@@ -300,7 +298,7 @@ class ShareFetch:
         partition = share.partition
         try:
             return partition.log.read_for_consumer(
-                share.core.next_offset(), max_bytes, readable_end(share), at_least_one
+                share.core.next_offset(), max_bytes, share.readable_end, at_least_one
             )
         except OSError as error:
             self._leader.replicas.housekeeping.directories.failed(partition.home, error)
@@ -333,13 +331,13 @@ class ShareFetch:
                 rows.add(place, row)
         self._finish()
         return response(
-            acquisition_lock_timeout_ms=self._leader.settings_of(self.key.group_id).lock_ms,
+            acquisition_lock_timeout_ms=self._leader.lock_ms_of(self.key.group_id),
             responses=rows.topics(),
             node_endpoints=rows.endpoints(),
         )
 
     def _error(self, code: Code) -> ShareFetchResponse:
-        lock_ms = self._leader.settings_of(self.key.group_id).lock_ms
+        lock_ms = self._leader.lock_ms_of(self.key.group_id)
         return response(error_code=int(code), acquisition_lock_timeout_ms=lock_ms)
 
     def _turn_round(self, ready: list[Place]) -> list[Place]:
@@ -405,10 +403,9 @@ class ShareFetch:
         core, rules, partition = share.core, share.rules, share.partition
         if room.records <= 0 or (room.bytes <= 0 and not room.is_fresh):
             return (), ()
-        core.on_log_start(partition.log.start_offset)
-        offset = core.next_offset()
-        if offset >= readable_end(share) or not core.has_room(rules):
+        if not share.has_records():
             return (), ()
+        offset = core.next_offset()
         spans, size = self._read(share, max(room.bytes, 0), at_least_one=room.is_fresh)
         if not size:
             return (), ()
@@ -421,7 +418,7 @@ class ShareFetch:
         wanted = Wanted(
             room.records, self.body.batch_size, self.body.share_acquire_mode == RECORD_LIMIT
         )
-        until = self._leader.lock_ends(self.key.group_id)
+        until = self._leader.lock_ends(share.settings)
         found = core.acquire(
             self.key.member_id, wanted, batches.bounds, until, rules, batches.aborted
         )
@@ -459,19 +456,14 @@ class ShareFetch:
         self._session.parked = self
         self._leader.context.metrics.parked_share_fetches += 1
         if self._dirty:
-            self.read_soon()
+            self._leader.replicas.read_soon(self)
         return self._pending
 
     def on_change(self, share: LedSharePartition) -> None:
-        """Look at a share partition again, at the turn's end."""
-        self._dirty[share.key.topic_id, share.key.partition] = None
-        if self.progress is Progress.PARKED:
-            self.read_soon()
-        elif self.progress in (Progress.LOOKING, Progress.WOKEN):
+        """Look at a share partition again with the next look."""
+        self._dirty[share.place] = None
+        if self.progress in (Progress.LOOKING, Progress.WOKEN):
             self._on(Event.CHANGE)
-
-    def read_soon(self) -> None:
-        self._leader.replicas.read_soon(self)
 
     def records_arrived(self) -> None:
         """Look at the partitions that have changed."""
@@ -637,10 +629,3 @@ class ShareAnswer:
         return self._leader.context.metadata.endpoints_of(
             self._leaders, session.listener, session.reached_at, response.node_endpoints
         )
-
-
-def readable_end(share: LedSharePartition) -> int:
-    """Return the end of the records that the group may read."""
-    partition = share.partition
-    is_isolated = share.settings.reads_committed
-    return partition.last_stable_offset if is_isolated else partition.high_watermark
