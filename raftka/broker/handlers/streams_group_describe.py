@@ -1,16 +1,15 @@
 """StreamsGroupDescribe: v0-1 (KIP-1071, KIP-1331); streams groups with their topology and the tasks
 that their members have and are to have. There are no topology descriptions: they need a plugin.
-
-One that is named twice is described once.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from raftka.broker.context import MetadataCache
-from raftka.broker.handlers.coordinator_request import ask_of_each
+from raftka.broker.handlers.group_descriptions import check_topics, describe_each, refuse_each
 from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.handlers.streams_group_heartbeat import check_served
-from raftka.broker.network.access.authorizer import GROUP, TOPIC
+from raftka.broker.network.access.authorizer import GROUP
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.work.long_work import Steps
@@ -22,7 +21,6 @@ from raftka.coordinator.streams.commands import (
 from raftka.coordinator.streams.configured import Counts
 from raftka.coordinator.streams.tasks import TaskMap, Tasks
 from raftka.coordinator.streams.topology import TopicInfo, Topology
-from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.streams_groups import (
     STREAMS_GROUP_DESCRIBE,
     Assignment,
@@ -40,82 +38,42 @@ response = STREAMS_GROUP_DESCRIBE.response
 NOT_STORED = 1  # status of a topology description that is asked for
 
 
-def _refused(
-    request: Request[StreamsGroupDescribeRequest], code: Code
-) -> Steps[StreamsGroupDescribeResponse]:
-    groups = request.encoded_rows(response.groups)
-    for group_id in request.body.group_ids:
-        groups.add(response.groups(group_id=group_id, error_code=int(code)))
-        yield
-    return response(groups=groups)
-
-
-@handles(STREAMS_GROUP_DESCRIBE, refused=_refused)
+@handles(STREAMS_GROUP_DESCRIBE, refused=refuse_each)
 def streams_group_describe(
     request: Request[StreamsGroupDescribeRequest],
     metadata: MetadataCache,
     coordinators: CoordinatorParts,
 ) -> Steps[StreamsGroupDescribeResponse | Delayed]:
     check_served(metadata)
-    asked = dict.fromkeys(request.body.group_ids)
-
-    def answer(
-        request: Request[StreamsGroupDescribeRequest],
-        answers: list[DescribedStreamsGroup | KafkaError],
-    ) -> Steps[StreamsGroupDescribeResponse]:
-        groups = request.encoded_rows(response.groups)
-        for group_id, found in zip(asked, answers, strict=True):
-            groups.add((yield from _group(request, group_id, found)))
-            yield
-        return response(groups=groups)
-
-    return (yield from ask_of_each(request, coordinators, asked, "DESCRIBE", _command, answer))
-
-
-def _command(group_id: str) -> DescribeStreamsGroup:
-    """Return the command. Raises INVALID_GROUP_ID."""
-    if not group_id:
-        raise KafkaError(Code.INVALID_GROUP_ID)
-    return DescribeStreamsGroup(group_id)
+    row = partial(_group, request)
+    return (yield from describe_each(request, response, coordinators, DescribeStreamsGroup, row))
 
 
 def _group(
-    request: Request[StreamsGroupDescribeRequest],
-    group_id: str,
-    answer: DescribedStreamsGroup | KafkaError,
+    request: Request[StreamsGroupDescribeRequest], group: DescribedStreamsGroup
 ) -> Steps[DescribedGroup]:
-    if isinstance(answer, KafkaError):
-        return response.groups(
-            group_id=group_id, error_code=int(answer.code), error_message=answer.message
-        )
-    topics = answer.topology.required_topics() if answer.topology is not None else ()
-    for name in topics:
-        if not request.may("DESCRIBE", (TOPIC, name)):
-            text = "The described group uses topics that the client is not authorized to describe."
-            return response.groups(
-                group_id=group_id,
-                error_code=int(Code.TOPIC_AUTHORIZATION_FAILED),
-                error_message=text,
-            )
-        yield
+    topology = group.topology
+    if topology is not None:
+        text = "The described group uses topics that the client is not authorized to describe."
+        yield from check_topics(request, topology.required_topics(), text)
     members = request.encoded_rows(response.groups.members)
-    for member in answer.members:
+    for member in group.members:
         members.add(_member(member))
         yield
     row = response.groups(
-        group_id=group_id,
-        group_state=answer.state,
-        group_epoch=answer.epoch,
-        assignment_epoch=answer.assignment_epoch,
-        topology=None if answer.topology is None else _topology(answer.topology, answer.counts),
+        group_id=group.group_id,
+        group_state=group.state,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        topology=None if topology is None else _topology(topology, group.counts),
         members=members,
     )
     if request.version >= 1:
-        row.assignor_name = answer.assignor
+        row.assignor_name = group.assignor
         asked = request.body.include_topology_description
         row.topology_description_status = NOT_STORED if asked else 0
     if request.body.include_authorized_operations:
-        row.authorized_operations = request.authorized_operations((GROUP, group_id))
+        row.authorized_operations = request.authorized_operations((GROUP, group.group_id))
     return row
 
 

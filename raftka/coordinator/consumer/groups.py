@@ -4,7 +4,6 @@ modules here. Knows no classic group but that it can become one of these.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from raftka.coordinator.classic.group import ClassicGroup
 from raftka.coordinator.classic.group import State as ClassicState
@@ -460,17 +459,18 @@ def _has_stale_targets(group: ConsumerGroup, regex: str, topics: Topics) -> bool
 
 def _described(group: ConsumerGroup, member: Member) -> DescribedConsumer:
     said = member.said
-    who = (
+    return DescribedConsumer(
         member.member_id,
         said.instance_id,
         said.rack_id,
         member.current.epoch,
         said.client_id,
         said.client_host,
-    )
-    target: Any = group.target.get(member.member_id, {})
-    return DescribedConsumer(
-        *who, said.topics, said.regex or "", _owned(member), target, said.classic is not None
+        said.topics,
+        said.regex or "",
+        _owned(member),
+        group.target.get(member.member_id, {}),
+        said.classic is not None,
     )
 
 

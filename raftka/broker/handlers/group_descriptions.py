@@ -1,0 +1,97 @@
+"""Requests that describe groups of the new protocols: consumer, share and streams groups. Knows
+none of them: a handler gives the command to the coordinator, and makes the row of a group.
+
+A group that is named twice is described once.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from raftka.broker.handlers.coordinator_request import ask_of_each
+from raftka.broker.handlers.parts import CoordinatorParts
+from raftka.broker.network.access.authorizer import TOPIC
+from raftka.broker.network.request import Delayed, Request
+from raftka.broker.work.long_work import Steps
+from raftka.coordinator.consumer.commands import Target
+from raftka.metadata.image import MetadataImage
+from raftka.wire.errors import Code, KafkaError
+from raftka.wire.schema import Resp, Row
+
+MAY_NOT_DESCRIBE = "The group has described topic(s) that the client is not authorized to describe."
+
+Found = TypeVar("Found")  # a group, as the coordinator describes it
+Assignment = TypeVar("Assignment", bound=Row)  # of a member: its partitions by topic
+Describe = Request[Any]  # names `group_ids`, and is answered with `groups`
+
+
+def refuse_each(request: Describe, code: Code) -> Steps[Any]:
+    """Return the answer to a request that failed as a whole."""
+    make = request.api.response
+    groups = request.encoded_rows(make.groups)
+    for group_id in request.body.group_ids:
+        groups.add(make.groups(group_id=group_id, error_code=int(code)))
+        yield
+    return make(groups=groups)
+
+
+def describe_each(
+    request: Describe,
+    response: type[Resp],
+    coordinators: CoordinatorParts,
+    command: Callable[[str], object],
+    group_row: Callable[[Found], Steps[Row]],
+) -> Steps[Resp | Delayed]:
+    """Return the answer: for each group the row that `group_row` makes of the coordinator's answer,
+    or that of the error that it raises.
+    """
+    asked = dict.fromkeys(request.body.group_ids)
+    make = response.struct.inner["groups"].row
+
+    def checked_command(group_id: str) -> object:
+        if not group_id:
+            raise KafkaError(Code.INVALID_GROUP_ID)
+        return command(group_id)
+
+    def row(group_id: str, found: Found | KafkaError) -> Steps[Row]:
+        if isinstance(found, KafkaError):
+            return _error_row(make, group_id, found)
+        try:
+            return (yield from group_row(found))
+        except KafkaError as error:
+            return _error_row(make, group_id, error)
+
+    def answer(request: Describe, answers: list[Found | KafkaError]) -> Steps[Resp]:
+        groups = request.encoded_rows(make)
+        for group_id, found in zip(asked, answers, strict=True):
+            groups.add((yield from row(group_id, found)))
+            yield
+        return response(groups=groups)
+
+    return (
+        yield from ask_of_each(request, coordinators, asked, "DESCRIBE", checked_command, answer)
+    )
+
+
+def _error_row(make: type[Row], group_id: str, error: KafkaError) -> Row:
+    return make(group_id=group_id, error_code=int(error.code), error_message=error.message)
+
+
+def check_topics(request: Describe, names: Iterable[str], text: str) -> Steps[None]:
+    """Raise TOPIC_AUTHORIZATION_FAILED with `text` if the client may not describe a topic."""
+    for name in names:
+        if not request.may("DESCRIBE", (TOPIC, name)):
+            raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED, text)
+        yield
+
+
+def assignment_row(make: type[Assignment], image: MetadataImage, target: Target) -> Assignment:
+    """Return the row of an assignment, without topics that are deleted."""
+    row = make.struct.inner["topic_partitions"].row
+    found = [(image.topics.get(topic_id), partitions) for topic_id, partitions in target.items()]
+    return make(
+        topic_partitions=[
+            row(topic_id=topic.topic_id, topic_name=topic.name, partitions=list(partitions))
+            for topic, partitions in found
+            if topic is not None
+        ]
+    )
