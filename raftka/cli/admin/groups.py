@@ -19,6 +19,8 @@ from raftka.cli.output import CommandFailed, check_fields, command, show, warn_o
 from raftka.cli.records.positions import read_position
 from raftka.client.blocking.client import Client, Where, check
 from raftka.client.blocking.groups import (
+    SHARE,
+    SHARES,
     Committed,
     DescribedGroup,
     GroupMember,
@@ -27,6 +29,7 @@ from raftka.client.blocking.groups import (
     delete_group,
     delete_offsets,
     describe_groups,
+    describe_groups_by,
     fetch_offsets,
     find_ends,
     find_targets,
@@ -36,7 +39,6 @@ from raftka.client.blocking.share_groups import (
     ShareOffset,
     alter_share_offsets,
     delete_share_offsets,
-    describe_share_groups,
     is_share_group,
     share_offsets,
 )
@@ -94,30 +96,26 @@ def _state(given: str) -> str:
 def describe(groups: Sequence[str], bootstrap_server: str, output: str) -> None:
     with connect(bootstrap_server) as client:
         described, lost = describe_groups(client, groups)
-        others = [each for each in groups if each not in described and each not in lost]
-        shared, lost_shared = describe_share_groups(client, others)
-        lost = {**lost, **lost_shared}
-        offsets, lost_offsets = fetch_offsets(client, described)
-        owners = {where for each in described.values() for where in each.owners}
-        ends, lacks = find_ends(client, owners.union(*offsets.values()))
+        consumers = [name for name, each in described.items() if each.type != SHARE]
+        offsets, lost_offsets = fetch_offsets(client, consumers)
+        assigned = {where for name in consumers for where in described[name].owners}
+        ends, lacks = find_ends(client, assigned.union(*offsets.values()))
         for lack in lacks:
             warn_of_lack(lack)
-        rows = [
-            row
-            for group in dict.fromkeys(groups)
-            if group in described
-            for row in _rows(group, described[group], offsets.get(group, {}), ends)
-        ]
-        rows += [
-            row
-            for group, found in shared.items()
-            for row in _share_rows(group, found, share_offsets(client, group))
-        ]
+        rows: list[dict[str, Any]] = []
+        for group in dict.fromkeys(each for each in groups if each in described):
+            found = described[group]
+            places = (
+                _share_places(found, share_offsets(client, group))
+                if found.type == SHARE
+                else _places(found, offsets.get(group, {}), ends)
+            )
+            rows += _rows(group, found, places)
         warn_of_lost({**lost_offsets, **lost})
         missing = [
             sentence(group, Code.GROUP_ID_NOT_FOUND)
             for group in dict.fromkeys(groups)
-            if group not in described and group not in shared and group not in lost
+            if group not in described and group not in lost
         ]
         finish(
             rows,
@@ -127,44 +125,39 @@ def describe(groups: Sequence[str], bootstrap_server: str, output: str) -> None:
         )
 
 
-def _rows(
-    group: str,
-    described: DescribedGroup,
-    offsets: Mapping[Where, Committed],
-    ends: Mapping[Where, int],
-) -> Iterator[dict[str, Any]]:
-    """One for each partition that has an offset or a member, and one for each member that has
-    none.
-    """
-    owners = described.owners
-    for where in sorted(offsets.keys() | owners.keys()):
+def _places(
+    described: DescribedGroup, offsets: Mapping[Where, Committed], ends: Mapping[Where, int]
+) -> dict[Where, dict[str, int | None]]:
+    found = {}
+    for where in offsets.keys() | described.owners.keys():
         offset = offsets[where].offset if where in offsets else None
         end = ends.get(where)
         lag = max(0, end - offset) if offset is not None and end is not None else None
-        place = {"topic": where[0], "partition": where[1], "offset": offset, "end": end, "lag": lag}
-        yield {"group": group, "state": described.state, **place, **_who(owners.get(where))}
-    idle: list[GroupMember | None] = [member for member in described.members if not member.assigned]
-    for row in map(_who, idle or [None] * (not offsets and not owners)):
-        yield {"group": group, "state": described.state, **row}
+        found[where] = {"offset": offset, "end": end, "lag": lag}
+    return found
 
 
-def _share_rows(
-    group: str, described: DescribedGroup, offsets: Mapping[Where, ShareOffset]
+def _share_places(
+    described: DescribedGroup, offsets: Mapping[Where, ShareOffset]
+) -> dict[Where, dict[str, int | None]]:
+    found = {}
+    for where in offsets.keys() | described.owners.keys():
+        start, lag = offsets.get(where, ShareOffset(None, None))
+        found[where] = {"offset": start, "lag": lag}
+    return found
+
+
+def _rows(
+    group: str, described: DescribedGroup, places: Mapping[Where, Mapping[str, int | None]]
 ) -> Iterator[dict[str, Any]]:
     """One for each partition and member that reads it, and one for each member that reads none."""
-    readers: dict[Where, list[GroupMember]] = {}
-    for member in described.members:
-        for where in member.assigned:
-            readers.setdefault(where, []).append(member)
-    head = {"group": group, "state": described.state}
-    for where in sorted(offsets.keys() | readers.keys()):
-        start, lag = offsets.get(where, ShareOffset(None, None))
-        place = {"topic": where[0], "partition": where[1], "offset": start, "lag": lag}
-        of_members: list[GroupMember | None] = [*readers.get(where, ())]
-        yield from ({**head, **place, **_who(each)} for each in of_members or [None])
+    head, readers = {"group": group, "state": described.state}, described.readers
+    for (topic, partition), place in sorted(places.items()):
+        row = {**head, "topic": topic, "partition": partition, **place}
+        of_members: list[GroupMember | None] = [*readers.get((topic, partition), ())]
+        yield from ({**row, **_who(each)} for each in of_members or [None])
     idle: list[GroupMember | None] = [each for each in described.members if not each.assigned]
-    for each in idle or [None] * (not offsets and not readers):
-        yield {**head, **_who(each)}
+    yield from ({**head, **_who(each)} for each in idle or [None] * (not places))
 
 
 def _who(member: GroupMember | None) -> dict[str, Any]:
@@ -310,7 +303,7 @@ def _delete_of_share_group(
 def export_offsets(groups: Sequence[str], bootstrap_server: str, output: str) -> None:
     with connect(bootstrap_server) as client:
         found, lost = fetch_offsets(client, groups)
-        for group in describe_share_groups(client, groups)[0]:
+        for group in describe_groups_by(client, SHARES, groups)[0]:
             found[group] = {
                 where: Committed(offset, "") for where, offset in _offsets_of(client, group).items()
             }

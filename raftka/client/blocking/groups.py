@@ -1,8 +1,8 @@
-"""Consumer groups as an administrator sees and changes them: members, committed offsets, ends of
-partitions, new offsets.
+"""Groups as an administrator sees and changes them: members, committed offsets, ends of partitions,
+new offsets. Offsets of share groups are in share_groups.py.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,11 +23,7 @@ from raftka.client.blocking.member import BY_NAME, commit_request
 from raftka.client.blocking.positions import Bounds, Position, offsets_at
 from raftka.coordinator.protocol import read_assignment, read_subscription
 from raftka.wire.errors import Code, name_of_code
-from raftka.wire.messages.consumer_groups import (
-    CONSUMER_GROUP_DESCRIBE,
-    Member,
-    MemberAssignment,
-)
+from raftka.wire.messages import consumer_groups, share_groups, streams_groups
 from raftka.wire.messages.groups import (
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
@@ -41,17 +37,37 @@ from raftka.wire.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-from raftka.wire.messages.streams_groups import (
-    STREAMS_GROUP_DESCRIBE,
-    DescribedMember,
-    DescribedTopology,
-)
+from raftka.wire.schema import AnyApi
 
 MOST_NAMED = 5  # partitions of a sentence
 # types of groups, as ListGroups has them
-CLASSIC, CONSUMER, STREAMS = "classic", "consumer", "streams"
+CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 DEAD = "Dead"  # the state of a classic group that is not there
 OLD_MEMBER = 0  # member_type of a group of the new protocol: the member speaks the classic one
+
+
+class Tasks(NamedTuple):
+    """Of a member of a streams group: ids of tasks, such as 0_3 of subtopology 0 and partition
+    3.
+    """
+
+    active: Sequence[str]
+    standby: Sequence[str]
+    warmup: Sequence[str]
+
+
+class Subtopology(NamedTuple):
+    """Names of topics: those that its tasks read and write, and those of its state."""
+
+    id: str
+    source_topics: Sequence[str]
+    repartition_sources: Sequence[str]
+    repartition_sinks: Sequence[str]
+    changelogs: Sequence[str]
+
+    @property
+    def sources(self) -> list[str]:
+        return [*self.source_topics, *self.repartition_sources]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,28 +78,42 @@ class GroupMember:
     instance_id: str | None = None  # of a static member
     assigned: Sequence[Where] = ()
     subscribed: Sequence[str] = ()  # topics, or one regular expression
-    # of the new protocol only
+    # of the new protocols only
     rack: str | None = None
     epoch: int | None = None
     target: Sequence[Where] | None = None  # that the coordinator wants it to have
     speaks_classic: bool = False
+    # of a streams group only
+    tasks: Tasks | None = None
+    process_id: str | None = None
+    endpoint: tuple[str, int] | None = None  # where it answers interactive queries
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedGroup:
-    type: str  # CLASSIC, CONSUMER or STREAMS
+    type: str  # CLASSIC, CONSUMER, SHARE or STREAMS
     state: str
     assignor: str
     members: Sequence[GroupMember]
     coordinator: int
-    # of the new protocol only: of the group, and of the assignment that was made last
+    # of the new protocols only: of the group, and of the assignment that was made last
     epoch: int | None = None
     assignment_epoch: int | None = None
+    topology: Sequence[Subtopology] = ()  # of a streams group
 
     @property
     def owners(self) -> dict[Where, GroupMember]:
-        """The member of each assigned partition."""
+        """The member of each assigned partition; of a share group one of them."""
         return {where: member for member in self.members for where in member.assigned}
+
+    @property
+    def readers(self) -> dict[Where, list[GroupMember]]:
+        """All members of each assigned partition: a share group may have several."""
+        found: dict[Where, list[GroupMember]] = {}
+        for member in self.members:
+            for where in member.assigned:
+                found.setdefault(where, []).append(member)
+        return found
 
 
 class Committed(NamedTuple):
@@ -98,12 +128,33 @@ class UnknownPlace(ClientError):
 # members
 
 
+class Description(NamedTuple):
+    """The request that describes groups of one type, and readers of a group's row in its answer."""
+
+    type: str
+    api: AnyApi
+    members: Callable[..., list[GroupMember]]
+    topology: Callable[..., list[Subtopology]] = lambda row: []
+
+
 def describe_groups(
     client: Client, groups: Sequence[str]
 ) -> tuple[dict[str, DescribedGroup], dict[str, str]]:
     """Return the groups that there are, and why others may be missing. Raises KafkaError and
     OSError.
     """
+    found, lost = _classic_groups(client, groups)
+    for description in DESCRIPTIONS:
+        others = [each for each in groups if each not in found and each not in lost]
+        found_others, lost_others = describe_groups_by(client, description, others)
+        found |= found_others
+        lost |= lost_others
+    return found, lost
+
+
+def _classic_groups(
+    client: Client, groups: Sequence[str]
+) -> tuple[dict[str, DescribedGroup], dict[str, str]]:
     asked = ask_coordinators(
         client, DESCRIBE_GROUPS, groups, lambda own: DESCRIBE_GROUPS.request(groups=list(own))
     )
@@ -122,11 +173,37 @@ def describe_groups(
                 [_classic_member(one) for one in each.members],
                 node_id,
             )
-    others = [each for each in groups if each not in found and each not in asked.lost]
-    consumer, lost = _consumer_groups(client, others)
-    others = [each for each in others if each not in consumer and each not in lost]
-    streams, lost_streams = _streams_groups(client, others)
-    return found | consumer | streams, {**asked.lost, **lost, **lost_streams}
+    return found, dict(asked.lost)
+
+
+def describe_groups_by(
+    client: Client, description: Description, groups: Sequence[str]
+) -> tuple[dict[str, DescribedGroup], Mapping[str, str]]:
+    """Return those of the groups that are of the type, and why others may be missing: none is where
+    the brokers do not know the type. Raises KafkaError and OSError.
+    """
+    if not groups:
+        return {}, {}
+    api = description.api
+    try:
+        asked = ask_coordinators(client, api, groups, lambda own: api.request(group_ids=list(own)))
+    except Unsupported:
+        return {}, {}
+    found = {}
+    for node_id, answer in asked.answers.items():
+        for each in answer.groups:
+            if not each.error_code:
+                found[each.group_id] = DescribedGroup(
+                    description.type,
+                    each.group_state,
+                    each.assignor_name or "",
+                    description.members(each),
+                    node_id,
+                    each.group_epoch,
+                    each.assignment_epoch,
+                    description.topology(each),
+                )
+    return found, asked.lost
 
 
 def _classic_member(row: DescribedGroupMember) -> GroupMember:
@@ -148,117 +225,111 @@ def _classic_member(row: DescribedGroupMember) -> GroupMember:
     )
 
 
-def _consumer_groups(
-    client: Client, groups: Sequence[str]
-) -> tuple[dict[str, DescribedGroup], Mapping[str, str]]:
-    """Groups of the new protocol (KIP-848). Those that there are not are left out, as all are where
-    the brokers do not know the protocol.
-    """
-    if not groups:
-        return {}, {}
-    api = CONSUMER_GROUP_DESCRIBE
-    try:
-        asked = ask_coordinators(client, api, groups, lambda own: api.request(group_ids=list(own)))
-    except Unsupported:
-        return {}, {}
-    found = {}
-    for node_id, answer in asked.answers.items():
-        for each in answer.groups:
-            if not each.error_code:
-                found[each.group_id] = DescribedGroup(
-                    CONSUMER,
-                    each.group_state,
-                    each.assignor_name,
-                    [_consumer_member(one) for one in each.members],
-                    node_id,
-                    each.group_epoch,
-                    each.assignment_epoch,
-                )
-    return found, asked.lost
+def _consumer_members(group: consumer_groups.DescribedGroup) -> list[GroupMember]:
+    return [
+        GroupMember(
+            row.member_id,
+            row.client_host,
+            row.client_id,
+            row.instance_id,
+            _wheres(row.assignment),
+            [*row.subscribed_topic_names, *filter(None, [row.subscribed_topic_regex])],
+            row.rack_id,
+            row.member_epoch,
+            _wheres(row.target_assignment),
+            row.member_type == OLD_MEMBER,
+        )
+        for row in group.members
+    ]
 
 
-def _streams_groups(
-    client: Client, groups: Sequence[str]
-) -> tuple[dict[str, DescribedGroup], Mapping[str, str]]:
-    """Groups of Kafka Streams (KIP-1071): a member has the partitions that its active tasks
-    read.
-    """
-    if not groups:
-        return {}, {}
-    api = STREAMS_GROUP_DESCRIBE
-    try:
-        asked = ask_coordinators(client, api, groups, lambda own: api.request(group_ids=list(own)))
-    except Unsupported:
-        return {}, {}
-    found = {}
-    for node_id, answer in asked.answers.items():
-        for each in answer.groups:
-            if not each.error_code:
-                found[each.group_id] = DescribedGroup(
-                    STREAMS,
-                    each.group_state,
-                    each.assignor_name or "",
-                    [_streams_member(one, each.topology) for one in each.members],
-                    node_id,
-                    each.group_epoch,
-                    each.assignment_epoch,
-                )
-    return found, asked.lost
+def _share_members(group: share_groups.DescribedGroup) -> list[GroupMember]:
+    return [
+        GroupMember(
+            row.member_id,
+            row.client_host,
+            row.client_id,
+            assigned=_wheres(row.assignment),
+            subscribed=row.subscribed_topic_names,
+            rack=row.rack_id,
+            epoch=row.member_epoch,
+        )
+        for row in group.members
+    ]
 
 
-def _streams_member(row: DescribedMember, topology: DescribedTopology | None) -> GroupMember:
-    subtopologies = topology.subtopologies or () if topology is not None else ()
-    sources = {
-        each.subtopology_id: [
-            *each.source_topics,
-            *(topic.name for topic in each.repartition_source_topics),
-        ]
-        for each in subtopologies
-    }
-    assigned, target = (
-        [
+def _streams_members(group: streams_groups.DescribedGroup) -> list[GroupMember]:
+    """A member has the partitions that its active tasks read."""
+    sources = {each.id: each.sources for each in _subtopologies(group)}
+
+    def wheres(tasks: streams_groups.Assignment) -> list[Where]:
+        return [
             (name, index)
             for task in tasks.active_tasks
             for name in sources.get(task.subtopology_id, ())
             for index in task.partitions
         ]
-        for tasks in (row.assignment, row.target_assignment)
-    )
-    return GroupMember(
-        row.member_id,
-        row.client_host,
-        row.client_id,
-        row.instance_id,
-        assigned,
-        sorted({name for names in sources.values() for name in names}),
-        row.rack_id,
-        row.member_epoch,
-        target,
-    )
+
+    subscribed = sorted({name for names in sources.values() for name in names})
+    return [
+        GroupMember(
+            row.member_id,
+            row.client_host,
+            row.client_id,
+            row.instance_id,
+            wheres(row.assignment),
+            subscribed,
+            row.rack_id,
+            row.member_epoch,
+            wheres(row.target_assignment),
+            tasks=Tasks(
+                _tasks(row.assignment.active_tasks),
+                _tasks(row.assignment.standby_tasks),
+                _tasks(row.assignment.warmup_tasks),
+            ),
+            process_id=row.process_id,
+            endpoint=(row.user_endpoint.host, row.user_endpoint.port)
+            if row.user_endpoint is not None
+            else None,
+        )
+        for row in group.members
+    ]
 
 
-def _consumer_member(row: Member) -> GroupMember:
-    pattern = row.subscribed_topic_regex
-    return GroupMember(
-        row.member_id,
-        row.client_host,
-        row.client_id,
-        row.instance_id,
-        _wheres(row.assignment),
-        [*row.subscribed_topic_names, *([pattern] if pattern else [])],
-        row.rack_id,
-        row.member_epoch,
-        _wheres(row.target_assignment),
-        row.member_type == OLD_MEMBER,
-    )
+def _subtopologies(group: streams_groups.DescribedGroup) -> list[Subtopology]:
+    rows = group.topology.subtopologies or () if group.topology is not None else ()
+    return [
+        Subtopology(
+            row.subtopology_id,
+            row.source_topics,
+            [topic.name for topic in row.repartition_source_topics],
+            row.repartition_sink_topics,
+            [topic.name for topic in row.state_changelog_topics],
+        )
+        for row in rows
+    ]
 
 
-def _wheres(assignment: MemberAssignment) -> list[Where]:
+def _tasks(rows: Sequence[streams_groups.DescribedTaskIds]) -> list[str]:
+    return [f"{row.subtopology_id}_{index}" for row in rows for index in row.partitions]
+
+
+def _wheres(
+    assignment: consumer_groups.MemberAssignment | share_groups.MemberAssignment,
+) -> list[Where]:
     return [
         (topic.topic_name, index)
         for topic in assignment.topic_partitions
         for index in topic.partitions
     ]
+
+
+CONSUMERS = Description(CONSUMER, consumer_groups.CONSUMER_GROUP_DESCRIBE, _consumer_members)
+STREAMS_GROUPS = Description(
+    STREAMS, streams_groups.STREAMS_GROUP_DESCRIBE, _streams_members, _subtopologies
+)
+SHARES = Description(SHARE, share_groups.SHARE_GROUP_DESCRIBE, _share_members)
+DESCRIPTIONS = (CONSUMERS, STREAMS_GROUPS, SHARES)
 
 
 # committed offsets

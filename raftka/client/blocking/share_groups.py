@@ -1,20 +1,16 @@
-"""Share groups (KIP-932) as an administrator sees and changes them: members and start offsets."""
+"""Start offsets of share groups (KIP-932), as an administrator sees and changes them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from raftka.client.blocking.client import Client, Where, by_topic, check
-from raftka.client.blocking.connection import Unsupported
-from raftka.client.blocking.coordinators import ask_coordinators
-from raftka.client.blocking.groups import DescribedGroup, GroupMember
-from raftka.wire.messages.share_groups import SHARE_GROUP_DESCRIBE, Member
+from raftka.client.blocking.groups import SHARES, describe_groups_by
 from raftka.wire.messages.share_offsets import (
     ALTER_SHARE_GROUP_OFFSETS,
     DELETE_SHARE_GROUP_OFFSETS,
     DESCRIBE_SHARE_GROUP_OFFSETS,
 )
 
-SHARE = "share"  # type of these groups, as ListGroups has it
 UNKNOWN = -1  # a start offset or a lag
 
 
@@ -25,55 +21,8 @@ class ShareOffset(NamedTuple):
     lag: int | None  # records that are not done
 
 
-def describe_share_groups(
-    client: Client, groups: Sequence[str]
-) -> tuple[dict[str, DescribedGroup], Mapping[str, str]]:
-    """Return those of the groups that are share groups, and why others may be missing: none is one
-    where the brokers do not know them. Raises KafkaError and OSError.
-    """
-    if not groups:
-        return {}, {}
-    api = SHARE_GROUP_DESCRIBE
-    try:
-        asked = ask_coordinators(client, api, groups, lambda own: api.request(group_ids=list(own)))
-    except Unsupported:
-        return {}, {}
-    found = {}
-    for node_id, answer in asked.answers.items():
-        for each in answer.groups:
-            if not each.error_code:
-                found[each.group_id] = DescribedGroup(
-                    SHARE,
-                    each.group_state,
-                    each.assignor_name,
-                    [_member(one) for one in each.members],
-                    node_id,
-                    each.group_epoch,
-                    each.assignment_epoch,
-                )
-    return found, asked.lost
-
-
-def _member(row: Member) -> GroupMember:
-    assigned = [
-        (topic.topic_name, index)
-        for topic in row.assignment.topic_partitions
-        for index in topic.partitions
-    ]
-    return GroupMember(
-        row.member_id,
-        row.client_host,
-        row.client_id,
-        None,
-        assigned,
-        row.subscribed_topic_names,
-        row.rack_id,
-        row.member_epoch,
-    )
-
-
 def is_share_group(client: Client, group: str) -> bool:
-    return group in describe_share_groups(client, [group])[0]
+    return group in describe_groups_by(client, SHARES, [group])[0]
 
 
 def share_offsets(client: Client, group: str) -> dict[Where, ShareOffset]:
