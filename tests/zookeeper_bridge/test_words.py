@@ -13,6 +13,7 @@ from zookeeper_bridge.protocol.errors import Err
 from zookeeper_bridge.protocol.jute import Acl
 from zookeeper_bridge.protocol.opcodes import Op
 from zookeeper_bridge.tree.tree import FROM_THE_BEGINNING
+from zookeeper_bridge.tree.watches import EventType
 
 
 @pytest.fixture
@@ -148,6 +149,22 @@ def test_the_configuration_is_the_ensemble() -> None:
             Acl(1, "world", "anyone")
         ]
         assert client.error(Op.SET_DATA, "/zookeeper/config", b"x", -1) is Err.NO_AUTH
+
+
+def test_the_configuration_follows_the_voters(stage: BridgeStage) -> None:
+    client = stage.client()
+    client.get("/zookeeper/config", watch=True)
+    voters = [[1, "n1", 9093], [4, "n4", 9094]]
+    addresses = stage.nodes[1].quorum.addresses
+    stage.nodes[1].runtime.take(  # type: ignore[attr-defined]
+        lambda _: addresses.announced(0x1F, voters), None
+    )
+
+    assert client.wait_event()[0][:2] == (EventType.CHANGED, "/zookeeper/config")
+    lines = ["server.1=n1:9093:9093:participant", "server.4=n4:9094:9094:participant"]
+    data, stat = client.get("/zookeeper/config")
+    assert (data or b"").decode().splitlines() == [*lines, "version=1f"]
+    assert stat.data_length == len(data or b"")
 
 
 def test_a_word_may_come_in_pieces(talkative: BridgeStage) -> None:

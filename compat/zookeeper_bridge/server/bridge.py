@@ -36,7 +36,7 @@ from zookeeper_bridge.tree.layout import Happening, Layout, keeps_configs
 from zookeeper_bridge.tree.projection import Controller
 from zookeeper_bridge.tree.quotas import Enforcement
 from zookeeper_bridge.tree.store import NODE, PACKAGE, SESSION, Znode, path_of, session_of
-from zookeeper_bridge.tree.tree import Tree, membership
+from zookeeper_bridge.tree.tree import CONFIG, Tree, membership
 from zookeeper_bridge.tree.watches import EventType, Watches
 
 SYNC = int(Op.SYNC)  # names of an enumeration cost more than what is done with them
@@ -94,7 +94,7 @@ class Bridge:
         self._warned_at = -inf  # of a quota
         self.logins = logins
         self._rights = Rights(logins.schemes, guarded)
-        self.tree: Tree = Tree(membership(services.metadata.settings.voters))
+        self.tree: Tree = Tree(self._membership())
         self.layout = Layout(self.tree, guarded=guarded)
         self.watches: Watches[ClientConnection] = Watches(self._send_event)
         self.reader = Reader(self.tree, self.layout, self.watches)
@@ -128,6 +128,7 @@ class Bridge:
         )
 
         self._read_only = ReadOnlyMode(self, services.context) if read_only_mode else None
+        services.quorum.addresses.on_change = self._voters_changed
 
     @property
     def read_only(self) -> bool:
@@ -193,6 +194,14 @@ class Bridge:
         quorum = self.services.quorum
         if self.layout.controller != (quorum.leader, max(0, quorum.term)):
             self._happened(self.layout.elected(self._controller()))
+
+    def _membership(self) -> bytes:
+        addresses = self.services.quorum.addresses
+        return membership(addresses.voters, addresses.index)
+
+    def _voters_changed(self) -> None:
+        self.tree.set_membership(self._membership())
+        self._happened([(EventType.CHANGED, CONFIG)])
 
     def _controller(self) -> Controller:
         """As this node knows it."""

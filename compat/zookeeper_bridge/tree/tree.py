@@ -102,6 +102,10 @@ class Tree:
         self.size_bytes = 0
         self._packed: dict[str, bytes | LongList] = {}  # lists of many children, as they are sent
 
+    def set_membership(self, membership: bytes) -> None:
+        self.membership = membership
+        self.nodes[CONFIG] = self.nodes[CONFIG]._replace(data=membership)
+
     def load(self, entries: Mapping[bytes, bytes], offset: int) -> None:
         """In place of what was there."""
         self.clear()
@@ -216,9 +220,9 @@ class Tree:
                 pending.append(child)
 
 
-def membership(voters: Iterable[Voter]) -> bytes:
+def membership(voters: Iterable[Voter], version: int) -> bytes:
     """The ensemble as ZooKeeper's dynamic configuration writes it. Peers and elections have one
-    port: the controller's.
+    port: the controller's. `version` grows with each change.
     """
     addresses = [
         (each.node_id, f"[{each.host}]" if ":" in each.host else each.host, each.port)
@@ -228,7 +232,7 @@ def membership(voters: Iterable[Voter]) -> bytes:
         f"server.{node_id}={host}:{port}:{port}:participant"
         for node_id, host, port in sorted(addresses)
     ]
-    return "\n".join([*lines, "version=0"]).encode()
+    return "\n".join([*lines, f"version={version:x}"]).encode()
 
 
 def _put(values: dict[K, V], key: K, value: V | None) -> None:

@@ -45,19 +45,20 @@ class VoterAddresses:
         self._dial = dial
         self._left = left
         self._bootstrap: list[Link] = []  # links to addresses without an id
-        self._index = 0  # of the set that is used; 0: the properties file
+        self.index = 0  # of the set that is used, in the log; 0: the properties file
         self._voters: dict[int, tuple[str, int]] = {}  # addresses in that set, without this node's
         self._started = False
         self._announced = 0  # index of the last set that a voter has sent
         # all voters, as far as this node knows
         self.voters: tuple[Voter, ...] = context.metadata.settings.voters
+        self.on_change: Callable[[], None] = lambda: None  # called when `voters` are others
         for voter in self.voters:
             if voter.node_id != context.node_id:
                 links[voter.node_id] = Link(*voter)
 
     def start(self) -> None:
         self._started = True
-        if self._index and self._context.metadata.settings.voters:
+        if self.index and self._context.metadata.settings.voters:
             self._context.events.warning("configured_voters_not_used")
         for link in self._links.values():
             self._dial(link)
@@ -127,7 +128,7 @@ class VoterAddresses:
         has announced is passed over.
         """
         index = core.voters_index
-        if core.voter_set is not None and index != self._index and index >= self._announced:
+        if core.voter_set is not None and index != self.index and index >= self._announced:
             self._use(index, addresses_of(core.voter_set))
 
     def announced(self, index: object, voters: object) -> None:
@@ -144,11 +145,11 @@ class VoterAddresses:
                 case _:
                     raise ProtocolError("no addresses of voters")
         self._announced = index
-        if index > self._index:
+        if index > self.index:
             self._use(index, found)
 
     def _use(self, index: int, voters: Sequence[Address]) -> None:
-        self._index = index
+        self.index = index
         me, links = self._context.node_id, self._links
         self.voters = tuple(Voter(*each) for each in voters)
         self._voters = {node_id: (host, port) for node_id, host, port in voters if node_id != me}
@@ -161,6 +162,7 @@ class VoterAddresses:
                 links[node_id].host, links[node_id].port = host, port
         clock = self._context.runtime.clock
         clock.call_at(clock.now() + LEAVE_S, self._leave_others)
+        self.on_change()
 
     def _leave_others(self) -> None:
         """Close connections to nodes that are no voters any more. One of them may have been the
