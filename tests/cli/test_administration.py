@@ -151,6 +151,25 @@ def test_what_can_not_be_moved_yet_is_shown_and_called_off(raftka: Any, cluster:
     assert raftka("topics delete stuck").code == 0
 
 
+def test_eligible_leader_replicas_are_shown(raftka: Any, topic: str, cluster: Processes) -> None:
+    plain = raftka(f"topics describe {topic}").table
+    assert plain[0][-1] == "offline"
+    assert raftka(f"topics alter {topic} -c min.insync.replicas=3").code == 0
+    cluster.kill(3)
+    try:
+        live = cluster.addresses[0]
+        while any(3 in each.isr for each in ask(live).of(topic)):
+            pass
+        rows = raftka(f"topics describe {topic} -o json").rows
+        assert [(row["elr"], row["last_known_elr"]) for row in rows] == [([3], [])] * 3
+        header, *table = raftka(f"topics describe {topic}").table
+        assert header[-2:] == ["elr", "last_known_elr"]
+        assert [row[-2:] for row in table] == [["3", "-"]] * 3
+    finally:
+        cluster.start(3)
+        cluster.wait_ready()
+
+
 def test_leadership_goes_back_to_the_first_replica(raftka: Any, topic: str) -> None:
     rows = raftka(f"topics describe {topic} -o json").rows
     turned = [

@@ -57,7 +57,11 @@ CALLS = {
 READS = {
     path for path in CALLS if path.rpartition(" ")[2] in ("list", "describe", "show", "export")
 }
-MORE = {"configs describe": ("read_only", "synonyms")}  # keys of JSON alone
+# keys of JSON alone
+MORE = {
+    "configs describe": ("read_only", "synonyms"),
+    "topics describe": ("elr", "last_known_elr"),
+}
 # Commands whose output is no table, or whose tables need more than a cluster; with the reason.
 OTHERS = {
     "cluster describe": "a page, in JSON one object",

@@ -9,7 +9,13 @@ from raftka.cli.admin.client import connect, finish, refusals
 from raftka.cli.admin.configs import changed
 from raftka.cli.output import CommandFailed, command, show
 from raftka.cli.progress import progress
-from raftka.client.blocking.topics import add_partitions, create_topics, delete_topics
+from raftka.client.blocking.topics import (
+    EligibleReplicas,
+    add_partitions,
+    create_topics,
+    delete_topics,
+    find_eligible_replicas,
+)
 from raftka.wire.errors import Code
 from raftka.wire.messages.topics import DeletableTopicResult
 
@@ -59,25 +65,31 @@ def list_all(bootstrap_server: str, output: str) -> None:
 def describe(names: Sequence[str], bootstrap_server: str, output: str) -> None:
     with connect(bootstrap_server) as client:
         topics = sorted(client.metadata(names or None).topics, key=lambda topic: str(topic.name))
-        rows = [
-            {
-                "topic": topic.name,
-                "partition": p.partition_index,
-                "leader": p.leader_id,
-                "epoch": p.leader_epoch,
-                "replicas": p.replica_nodes,
-                "isr": p.isr_nodes,
-                "offline": p.offline_replicas,
-            }
-            for topic in topics
-            for p in sorted(topic.partitions, key=lambda p: int(p.partition_index))
-        ]
-        finish(
-            rows,
-            ["topic", "partition", "leader", "epoch", "replicas", "isr", "offline"],
-            output,
-            refusals(topics),
-        )
+        there = [str(topic.name) for topic in topics if topic.error_code == Code.NONE]
+        eligible = find_eligible_replicas(client, there)
+        rows = []
+        for topic in topics:
+            for p in sorted(topic.partitions, key=lambda p: int(p.partition_index)):
+                elr, last_known = eligible.get(
+                    (str(topic.name), p.partition_index), EligibleReplicas()
+                )
+                rows.append(
+                    {
+                        "topic": topic.name,
+                        "partition": p.partition_index,
+                        "leader": p.leader_id,
+                        "epoch": p.leader_epoch,
+                        "replicas": p.replica_nodes,
+                        "isr": p.isr_nodes,
+                        "offline": p.offline_replicas,
+                        "elr": elr,
+                        "last_known_elr": last_known,
+                    }
+                )
+        columns = ["topic", "partition", "leader", "epoch", "replicas", "isr", "offline"]
+        if eligible:
+            columns += ["elr", "last_known_elr"]
+        finish(rows, columns, output, refusals(topics))
 
 
 @command
