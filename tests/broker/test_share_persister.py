@@ -272,6 +272,24 @@ def test_other_errors_are_the_callers_and_the_next_call_goes_on(scene: Persister
     assert scene.questions[1].api is READ_SHARE_GROUP_STATE
 
 
+def test_writes_behind_one_that_failed_do_not_count_what_it_completes(
+    scene: PersisterScene,
+) -> None:
+    """A member accepted 10 and 11, then 12, and another leader's count is its own."""
+
+    def calls() -> None:
+        scene.write(THERE, 0, 10, StateBatch(9, 11, 2, 1), StateBatch(13, 13, 0, 1), done=2)
+        scene.write(THERE, 0, 10, batch(12), done=3)
+        scene.write(THERE, 0, 10, batch(10), done=1, leader_epoch=6)
+
+    scene.do(calls)
+    scene.do(lambda: scene.questions[0].fail_with(Code.POLICY_VIOLATION))
+    scene.do(scene.questions[1].answer)
+
+    counts = [each.row.topics[0].partitions[0].delivery_complete_count for each in scene.questions]
+    assert counts == [2, 1, 1]
+
+
 def test_a_call_from_an_answer_waits_behind_the_others(scene: PersisterScene) -> None:
     def again(result: object) -> None:
         scene.persister.delete(key(THERE), scene.done("delete"))

@@ -27,6 +27,7 @@ from raftka.coordinator.share_state.commands import (
 from raftka.limits import SHARE_STATE_CALLS
 from raftka.metadata.image import Delta, MetadataImage
 from raftka.share.batches import complete_count
+from raftka.share.partition import COMPLETE
 from raftka.share.state import (
     NO_COUNT,
     NO_EPOCH,
@@ -260,6 +261,9 @@ class SharePersister:
         line = self._lines[key]
         line.popleft()
         self.waiting -= len(call.dones)
+        if isinstance(result, KafkaError):
+            for behind in line:
+                behind.command = _without(behind.command, call.command)
         if not line:
             del self._lines[key]
         self._tell(call, result)
@@ -360,6 +364,25 @@ def _absorbs(waiting: _Call, call: _Call) -> bool:
     )
     waiting.dones += call.dones
     return True
+
+
+def _without(command: Command, failed: Command) -> Command:
+    """Return a command behind one that has failed: a write of the same leader does not count what
+    the failed one would have completed.
+    """
+    if (
+        not isinstance(command, WriteState)
+        or not isinstance(failed, WriteState)
+        or command[:3] != failed[:3]
+        or command.complete_count == NO_COUNT
+    ):
+        return command
+    lost = sum(
+        max(each.last - max(each.first, command.start) + 1, 0)
+        for each in failed.batches
+        if each.state in COMPLETE
+    )
+    return command._replace(complete_count=max(command.complete_count - lost, 0))
 
 
 def _batches_of(command: Command) -> int:
