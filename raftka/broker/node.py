@@ -266,6 +266,7 @@ class Node:
             self.replicas,
             self.share_persister,
             self.dispatcher.long_work,
+            self.share_sessions.has_group,
             ShareDeadLetters(
                 self.context,
                 self.replicas,

@@ -167,6 +167,13 @@ class SharePartition:
             self._append(first, last, _persisted(state), max(count, 0))
         self._move_start()
 
+    @property
+    def is_idle(self) -> bool:
+        """Return whether no record is held, being written, or on its way to a dead-letter topic."""
+        return not any(
+            run.before is not None or run.state in (ACQUIRED, ARCHIVING) for run in self._runs
+        )
+
     # acquiring
 
     def next_offset(self) -> int:

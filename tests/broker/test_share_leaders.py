@@ -14,6 +14,7 @@ from tests.kit.broker.share import (
     Writes,
     acknowledgement,
     configure,
+    fill,
     move,
     persisted,
     set_up,
@@ -105,6 +106,51 @@ def test_groups_that_do_not_exist_take_no_memory(stage: Stage) -> None:
         (row,) = ShareMember(stage, f"no{number}").fetch(place, max_wait_ms=10).values()
         assert row.code is Code.UNKNOWN_SERVER_ERROR
     assert stage.nodes[1].share_leader.count == 0
+
+
+def count(stage: Stage) -> int:
+    return stage.nodes[1].share_leader.count
+
+
+def test_share_partitions_end_with_the_last_session_of_their_group(stage: Stage) -> None:
+    place = set_up(stage)
+    first, second = (ShareMember(stage, "g", letter * 22) for letter in "AB")
+    assert first.acquire(place, max_records=10) == [(0, 9, 1)]
+    second.fetch(place, max_wait_ms=0)
+    second.close()
+    stage.world.run(stage.world.now + 1.0)
+    assert count(stage) == 1
+    writes = Writes(stage)
+    first.close()
+    stage.wait(lambda: bool(writes.held))
+    assert count(stage) == 1  # what it held is being released
+    writes.end(None)
+    assert count(stage) == 0
+
+
+def test_a_share_partition_that_began_at_the_end_keeps_its_start(stage: Stage) -> None:
+    place = set_up(stage)
+    configure(stage, "g", share_auto_offset_reset="latest")
+    member = ShareMember(stage, "g")
+    assert member.acquire(place) == []
+    member.close()
+    stage.world.run(stage.world.now + 1.0)
+    fill(stage, "t", 5)
+    assert ShareMember(stage, "g").acquire(place) == [(10, 14, 1)]
+
+
+def test_a_group_that_was_deleted_has_no_share_partitions(stage: Stage) -> None:
+    place = set_up(stage)
+    member = ShareMember(stage, "g")
+    member.acquire(place)
+    assert member.done(place, 0, 9, ACCEPT) is Code.NONE
+    member.close()
+    results: list[KafkaError | None] = []
+    key = SharePartitionKey("g", *place)
+    stage.nodes[1].share_persister.delete(key, results.append)
+    stage.wait(lambda: bool(results))
+    found = ShareMember(stage, "g").fetch(place)
+    assert found[place].code is Code.UNKNOWN_SERVER_ERROR
 
 
 def test_released_records_are_delivered_when_that_is_written(stage: Stage) -> None:

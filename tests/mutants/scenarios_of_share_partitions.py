@@ -137,3 +137,17 @@ def archived_before_the_letter_is_written() -> None:
 def unsent_letters_are_forgotten() -> None:
     """The leader changes before it has written the letters."""
     test_share_dead_letters.test_a_new_leader_sends_letters_that_may_not_have_been_written()
+
+
+@finds
+def held_records_are_forgotten() -> None:
+    """The last session of a group ends, and the write of what it releases is held back."""
+    with shares(), stage() as one:
+        test_share_leaders.test_share_partitions_end_with_the_last_session_of_their_group(one)
+
+
+@finds
+def a_start_at_the_end_is_forgotten() -> None:
+    """A group begins at the end, and its only member goes and comes back."""
+    with shares(), stage() as one:
+        test_share_leaders.test_a_share_partition_that_began_at_the_end_keeps_its_start(one)

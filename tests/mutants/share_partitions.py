@@ -214,3 +214,20 @@ def archived_before_the_letter_is_written(_: Any) -> Any:
 def unsent_letters_are_forgotten(_: Any) -> Any:
     """A leader loads records that wait for their dead letters, and sends none."""
     return lambda self: []
+
+
+@mutant(SharePartition, "is_idle")
+def held_records_are_forgotten(_: Any) -> Any:
+    """The records of a group's last session are given away before their release is written."""
+    return property(lambda core: True)
+
+
+@mutant(ShareLeader, "_forget_if_idle")
+def a_start_at_the_end_is_forgotten(forget: Any) -> Any:
+    """A group that began at the end of a log misses what comes while no member is there."""
+
+    def bug(self: ShareLeader, share: LedSharePartition) -> None:
+        share.is_persisted = True
+        forget(self, share)
+
+    return bug

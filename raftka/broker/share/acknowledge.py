@@ -116,3 +116,4 @@ class Acknowledgements:
             if not self._leader.release(key, self._key.member_id, self._on_done):
                 self._writes -= 1
             yield
+        yield from self._leader.forget_idle(self._key.group_id)

@@ -1,8 +1,9 @@
 """The share partitions of this broker: those of the partitions that it leads, by group. Reads their
 state, writes each change of it, and ends locks in time. Knows no request.
 
-A share partition lives as long as the leadership in which its state was read. A write that the
-share coordinator fences ends it too: the next fetch reads the state anew.
+A share partition lives as long as the leadership in which its state was read, and the share
+sessions of its group at this broker. A write that the share coordinator fences ends it too: the
+next fetch reads the state anew.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -136,6 +137,7 @@ class LedSharePartition:
         "_settings",
         "core",
         "error",
+        "is_persisted",
         "key",
         "leader",
         "leadership",
@@ -163,6 +165,7 @@ class LedSharePartition:
         self.leadership = leadership
         self.state = State.EMPTY
         self.state_epoch = -1
+        self.is_persisted = False  # the share coordinator knows where it begins
         self.core = SharePartition(0)
         self.error: KafkaError | None = None  # why its state could not be read
         self.lock_timer = LockTimer(self, leader.expire)
@@ -260,15 +263,19 @@ class ShareLeader:
         replicas: ReplicaManager,
         persister: Persister,
         long_work: LongWork,
+        has_sessions: Callable[[str], bool],
         dead_letters: DeadLetters | None = None,
     ) -> None:
+        """`has_sessions`: whether a group has share sessions at this broker."""
         self.context = context
         self.replicas = replicas
         self._persister = persister
         self._long_work = long_work
+        self._has_sessions = has_sessions
         self._dead_letters = dead_letters
         self._clock = context.runtime.clock
         self._places: dict[Place, dict[str, LedSharePartition]] = {}  # by group
+        self._of_group: dict[str, dict[Place, LedSharePartition]] = {}
         self.count = 0  # share partitions
         self._timers = Timers()
         self._timer: Timer | None = None
@@ -308,7 +315,9 @@ class ShareLeader:
             self.context.metrics.hit(SHARE_PARTITIONS)
             raise LimitRefused(SHARE_PARTITIONS, self.count + 1, None, Code.UNKNOWN_SERVER_ERROR)
         share = LedSharePartition(self, key, found, leadership)
-        self._places.setdefault((key.topic_id, key.partition), {})[key.group_id] = share
+        place = (key.topic_id, key.partition)
+        self._places.setdefault(place, {})[key.group_id] = share
+        self._of_group.setdefault(key.group_id, {})[place] = share
         self.count += 1
         return share
 
@@ -319,14 +328,33 @@ class ShareLeader:
         share.on(Event.FENCE)
         self._timers.off(share.lock_timer)
         share.partition.idle_consumers.pop(share, None)
-        place = share.place
-        groups = self._places.get(place, {})
-        if groups.get(share.key.group_id) is share:
-            del groups[share.key.group_id]
+        group_id, place = share.key.group_id, share.place
+        if self._of_group.get(group_id, {}).get(place) is share:
             self.count -= 1
-            if not groups:
+            del self._places[place][group_id], self._of_group[group_id][place]
+            if not self._places[place]:
                 del self._places[place]
+            if not self._of_group[group_id]:
+                del self._of_group[group_id]
         share.changed(wake=True)
+
+    def forget_idle(self, group_id: str) -> Steps[None]:
+        """Forget the group's share partitions, as those of a group that is deleted: its last share
+        session here has ended. Those that still write follow when that is done.
+        """
+        for share in tuple(self._of_group.get(group_id, {}).values()):
+            self._forget_if_idle(share)
+            yield
+
+    def _forget_if_idle(self, share: LedSharePartition) -> None:
+        """Keep one whose start is known here alone, and is not the log's."""
+        if (
+            share.state is State.ACTIVE
+            and not self._has_sessions(share.key.group_id)
+            and (share.is_persisted or share.settings.reset.is_earliest)
+            and share.core.is_idle
+        ):
+            self.forget(share)
 
     # reading the state
 
@@ -348,6 +376,7 @@ class ShareLeader:
             return
         share.state_epoch = result.state_epoch
         if result.start >= 0:
+            share.is_persisted = True
             self._activate(share, SharePartition(result.start, result.batches))
         else:
             self._find_start(share)
@@ -429,6 +458,7 @@ class ShareLeader:
         error: KafkaError | None,
     ) -> None:
         if error is None:
+            share.is_persisted = True
             share.core.commit(change)
             self._give_up(share, change.dead)
         else:
@@ -454,6 +484,7 @@ class ShareLeader:
         for place in places:
             self.release(SharePartitionKey(group_id, *place), member_id, lambda _: None)
             yield
+        yield from self.forget_idle(group_id)
 
     def _write_later(self, share: LedSharePartition, change: Change) -> None:
         """Write a change that stands, whatever comes of the write: a record may be delivered once
@@ -462,6 +493,7 @@ class ShareLeader:
 
         def on_written(error: KafkaError | None) -> None:
             if error is None:
+                share.is_persisted = True
                 self._give_up(share, change.dead)
             self._settle(share, error)
 
@@ -487,6 +519,7 @@ class ShareLeader:
             return
         self.watch_locks(share)
         share.changed(wake=True)
+        self._forget_if_idle(share)
 
     def _give_up(self, share: LedSharePartition, records: Sequence[DeadRange]) -> None:
         """Send records to the dead-letter topic; archive them when they are there."""

@@ -6,6 +6,7 @@ on over other connections. It ends with the last of those that have used it, too
 could leave sessions behind that take the places of others.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
@@ -72,6 +73,7 @@ class ShareSessions:
         self.metrics = metrics
         self.by_key: dict[SessionKey, ShareSession] = {}
         self.partitions = 0
+        self._of_group: Counter[str] = Counter()  # sessions
         self._slots = slots
         # the sessions that a connection has used; True: it has opened it
         self._by_connection: dict[ServerConnection, dict[ShareSession, bool]] = {}
@@ -87,8 +89,13 @@ class ShareSessions:
             self.metrics.hit(SHARE_SESSIONS)
             raise KafkaError(Code.SHARE_SESSION_LIMIT_REACHED)
         session = self.by_key[key] = ShareSession(key)
+        self._of_group[key.group_id] += 1
         self._use(session, connection, opens=True)
         return session
+
+    def has_group(self, group_id: str) -> bool:
+        """Return whether the group has a session."""
+        return group_id in self._of_group
 
     def _use(
         self, session: ShareSession, connection: ServerConnection, *, opens: bool = False
@@ -116,7 +123,11 @@ class ShareSessions:
 
     def close(self, session: ShareSession) -> None:
         """Forget it. The caller releases what its member holds."""
+        group_id = session.key.group_id
         del self.by_key[session.key]
+        self._of_group[group_id] -= 1
+        if not self._of_group[group_id]:
+            del self._of_group[group_id]
         for connection in session.connections:
             self._leave(session, connection)
         session.connections.clear()
