@@ -315,9 +315,8 @@ class ShareLeader:
             self.context.metrics.hit(SHARE_PARTITIONS)
             raise LimitRefused(SHARE_PARTITIONS, self.count + 1, None, Code.UNKNOWN_SERVER_ERROR)
         share = LedSharePartition(self, key, found, leadership)
-        place = (key.topic_id, key.partition)
-        self._places.setdefault(place, {})[key.group_id] = share
-        self._of_group.setdefault(key.group_id, {})[place] = share
+        self._places.setdefault(share.place, {})[key.group_id] = share
+        self._of_group.setdefault(key.group_id, {})[share.place] = share
         self.count += 1
         return share
 
