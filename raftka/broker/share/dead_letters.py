@@ -41,8 +41,8 @@ PREFIX = "errors.deadletterqueue.topic.name.prefix"
 TAKES_LETTERS = "errors.deadletterqueue.group.enable"  # a setting of the topic
 INTERNAL = "__"
 LETTERS, LOST = "raftka_share_dead_letters_total", "raftka_share_dead_letters_lost_total"
-TRIES = 5
-PAUSE_S = (1.0, 30.0)  # after the first try, at most
+TRIES_S = 15.0  # from the first try to the last, as Kafka's five
+PAUSE_S = 0.1  # after the first try, and twice as long after each
 BATCH_BYTES = 256 * 1024  # of records before compression, when a batch has more than one
 OVERHEAD_BYTES = 300  # of a record with these headers, about
 READ_BYTES = 128 * 1024
@@ -280,7 +280,8 @@ class _Lane:
         self.place = place
         self._orders: deque[_Order] = deque()
         self._letters: _Letters  # of the first order
-        self._tries = 0
+        self._until = 0.0  # of tries of the present batch
+        self._pause_s = PAUSE_S
 
     def add(self, order: _Order) -> None:
         self._orders.append(order)
@@ -305,14 +306,14 @@ class _Lane:
         elif result is None:
             self._end(None)
         else:
-            self._tries = 0
+            self._until = self._owner.context.runtime.clock.now() + TRIES_S
+            self._pause_s = PAUSE_S
             self._write(*result)
 
     def _write(self, batch: bytes, records: int) -> None:
         """Write a batch, if this broker still runs and the topic may still have it."""
         if self._owner.context.stopped:
             return
-        self._tries += 1
         name, index = self.place
         done = partial(self._on_written, batch, records)
         try:
@@ -334,11 +335,12 @@ class _Lane:
         if error is None:
             context.metrics.count(LETTERS, records)
             self._next()
-        elif error.code in AGAIN and self._tries < TRIES:
-            first, most = PAUSE_S
-            pause = min(most, first * 2.0 ** (self._tries - 1))
-            clock = context.runtime.clock
-            clock.call_at(clock.now() + pause, partial(self._write, batch, records))
+            return
+        clock = context.runtime.clock
+        again_at = clock.now() + self._pause_s
+        if error.code in AGAIN and again_at <= self._until:
+            self._pause_s *= 2
+            clock.call_at(again_at, partial(self._write, batch, records))
         else:
             self._end(str(error))
 
