@@ -20,6 +20,14 @@ Make = Callable[[Request[Req], Any], Resp | Steps[Resp]]
 Question = tuple[str, object, str, int]
 # a request for more is several commands: a coordinator decides on a command in one go
 PARTITIONS_OF_COMMAND = 200
+# Kafka's words for errors of a coordinator as a whole, where its answers have words for them
+UNAVAILABLE = {
+    Code.COORDINATOR_LOAD_IN_PROGRESS: (
+        "The coordinator is loading and hence can't process requests."
+    ),
+    Code.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    Code.NOT_COORDINATOR: "This is not the correct coordinator.",
+}
 
 
 class CoordinatorRequest(Generic[Req, Resp]):

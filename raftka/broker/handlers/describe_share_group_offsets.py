@@ -9,7 +9,11 @@ from functools import partial
 from raftka.broker.context import MetadataCache
 from raftka.broker.coordinators.runtime import Gathered
 from raftka.broker.coordinators.share_offsets import ShareOffset
-from raftka.broker.handlers.coordinator_request import CoordinatorRequest, check_group
+from raftka.broker.handlers.coordinator_request import (
+    UNAVAILABLE,
+    CoordinatorRequest,
+    check_group,
+)
 from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.handlers.share_group_heartbeat import check_served
 from raftka.broker.network.access.authorizer import TOPIC
@@ -161,9 +165,8 @@ class _OneGroup:
         group_row = response.groups
         group_id = self._asked.group_id
         if isinstance(found, KafkaError):
-            return group_row(
-                group_id=group_id, error_code=int(found.code), error_message=found.message
-            )
+            text = UNAVAILABLE.get(found.code, found.message)
+            return group_row(group_id=group_id, error_code=int(found.code), error_message=text)
         topics = self._request.encoded_rows(group_row.topics)
         for name, topic_id, indexes in self._topics:
             partitions = self._request.encoded_rows(group_row.topics.partitions)

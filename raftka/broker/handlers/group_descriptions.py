@@ -7,7 +7,7 @@ A group that is named twice is described once.
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from raftka.broker.handlers.coordinator_request import ask_of_each
+from raftka.broker.handlers.coordinator_request import UNAVAILABLE, ask_of_each
 from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.request import Delayed, Request
@@ -73,7 +73,8 @@ def describe_each(
 
 
 def _error_row(make: type[Row], group_id: str, error: KafkaError) -> Row:
-    return make(group_id=group_id, error_code=int(error.code), error_message=error.message)
+    text = UNAVAILABLE.get(error.code, error.message)
+    return make(group_id=group_id, error_code=int(error.code), error_message=text)
 
 
 def check_topics(request: Describe, names: Iterable[str], text: str) -> Steps[None]:

@@ -6,7 +6,7 @@ coordinators on this broker; the partitions of a request are decided one by one.
 from collections.abc import Callable
 
 from raftka.broker.coordinators.runtime import Gathered
-from raftka.broker.handlers.coordinator_request import CoordinatorRequest
+from raftka.broker.handlers.coordinator_request import UNAVAILABLE, CoordinatorRequest
 from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.access.authorizer import CLUSTER, REFUSED, THE_CLUSTER
 from raftka.broker.network.dispatch import handles
@@ -71,13 +71,6 @@ OPERATIONS = {
     WRITE_SHARE_GROUP_STATE.key: "write share group state",
     DELETE_SHARE_GROUP_STATE.key: "delete share group state",
     READ_SHARE_GROUP_STATE_SUMMARY.key: "read share group state summary",
-}
-WHOLE = {
-    Code.COORDINATOR_LOAD_IN_PROGRESS: (
-        "The coordinator is loading and hence can't process requests."
-    ),
-    Code.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
-    Code.NOT_COORDINATOR: "This is not the correct coordinator.",
 }
 
 
@@ -214,8 +207,8 @@ def _fields(answer: Answer, key: int) -> Steps[dict[str, object]]:
     """Return the fields of a partition's row."""
     if isinstance(answer, KafkaError):
         text = answer.message
-        if answer.code in WHOLE:
-            text = f"Unable to {OPERATIONS[key]}: {WHOLE[answer.code]}"
+        if answer.code in UNAVAILABLE:
+            text = f"Unable to {OPERATIONS[key]}: {UNAVAILABLE[answer.code]}"
         return {"error_code": int(answer.code), "error_message": text}
     if isinstance(answer, ShareSummary):
         return {
