@@ -328,21 +328,23 @@ def _identity(position: int, row: Any, ids: dict[bytes, bytes]) -> Any:
         return ids.get(row.member_id.encode(), row.member_id.encode())
     if isinstance(row, Row):
         names = [name for name in IDENTITY if name in row.__slots__]
+        no_id = "" if "group_id" in names else ZERO_UUID if names == ["topic_id"] else position
         found = next(
             (value for name in names if (value := getattr(row, name)) not in ("", None, ZERO_UUID)),
-            "" if "group_id" in names else position,
+            no_id,
         )
         return ids.get(found, found) if isinstance(found, bytes) else found
     return position
 
 
-def append(wire: Wire, topic: str, records: memoryview, partition: int = 0) -> None:
-    """The batches of an answer, as their producer sent them."""
+def append(wire: Wire, topic: str, records: memoryview, partition: int = 0, **fields: Any) -> None:
+    """The batches of an answer, as their producer sent them. `fields` are of the request."""
     for _, found in iterate(records):
         sent = bytearray(found)
         sent[:8] = bytes(8)
         sent[12:16] = b"\xff" * 4
-        answer = wire.ask(PRODUCE, produce(topic, bytes(sent), partition), BY_NAME[PRODUCE.key])
+        request = produce(topic, bytes(sent), partition, **fields)
+        answer = wire.ask(PRODUCE, request, BY_NAME[PRODUCE.key])
         assert answer.responses[0].partition_responses[0].error_code == 0, answer
 
 

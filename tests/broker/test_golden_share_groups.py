@@ -2,7 +2,7 @@
 and of administrators. golden_share_groups.jsonl has the form of golden.jsonl.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,11 @@ from uuid import UUID
 import pytest
 
 from raftka.broker.network.dispatch import HANDLERS
-from raftka.share.state import SharePartitionKey
+from raftka.share.state import SharePartitionKey, StateBatch
 from raftka.wire.messages.offsets import OFFSET_COMMIT
 from raftka.wire.messages.produce import PRODUCE
-from tests.broker.golden import Differences, Meant, Replay, not_meant, recorded
+from tests.broker.golden import Differences, Exchange, Meant, Replay, append, not_meant, recorded
+from tests.broker.golden_shares import batches_of
 from tests.broker.group_requests import commit
 from tests.broker.requests import batch, produce
 from tests.broker.stage import BY_NAME, Stage, Wire
@@ -30,7 +31,7 @@ GROUP_CONFIG = 32  # the type of the resource
 RECORDED = [
     exchange
     for exchange in recorded(Path(__file__).parent / "golden_share_groups.jsonl")
-    if exchange.key in HANDLERS
+    if exchange.key in HANDLERS or exchange.key < 0
 ]
 TOPICS = {
     "sa": UUID("35b52748-2cf8-482a-9812-db1ec7b90d6a").bytes,
@@ -50,6 +51,20 @@ CLOCK_MS = 1_795_737_700_000
 MEANT: Meant = (
     ((54,), r"\.topics\(not-there\)\.configs\(min\.insync\.replicas\)\.config_source", "the stage"),
     ((467,), r"\.results\(0\)\.configs\(.*\)\.documentation", "our own words"),
+)
+OF_CONSUMER = (407, 415, 416)  # exchanges of one connection
+LAST_OF_GA = 418  # before the group is deleted; its connection ends
+# of ga, by acknowledgements that test_golden_share_fetch.py replays, and the end of all locks
+ACKNOWLEDGED = (
+    StateBatch(13, 19, 0, 1),
+    StateBatch(20, 26, 2, 1),
+    StateBatch(27, 28, 4, 1),
+    StateBatch(29, 29, 0, 1),
+    StateBatch(30, 30, 2, 2),
+    StateBatch(31, 31, 0, 3),
+    StateBatch(32, 33, 4, 1),
+    StateBatch(34, 36, 2, 1),
+    StateBatch(37, 39, 0, 1),
 )
 # seconds that pass before an exchange
 LATER_S = {
@@ -72,6 +87,7 @@ class ReplayShareGroups(Replay):
         super().__init__(stage, RECORDED, TOPICS)
         self.wire: Wire = stage.wire()
         self.held: list[Callable[[], None]] = []
+        self.consumer = stage.wire()
 
     def prepare(self, n: int, wire: Wire) -> int:
         if n in PREPARED:
@@ -80,6 +96,13 @@ class ReplayShareGroups(Replay):
             self.stage.world.run(self.stage.world.now + LATER_S[n])
         return CLOCK_MS + round(self.stage.world.now * 1000)
 
+    def ask(self, exchange: Exchange, wire: Wire) -> Differences:
+        used = self.consumer if exchange.n in OF_CONSUMER else wire
+        found = super().ask(exchange, used)
+        if exchange.n == LAST_OF_GA:
+            used.close()
+        return found
+
     def append(self, topic: str, count: int) -> None:
         values = [b"r%d" % number for number in range(count)]
         answer = self.stage.wire().ask(
@@ -87,12 +110,13 @@ class ReplayShareGroups(Replay):
         )
         assert answer.responses[0].partition_responses[0].error_code == 0
 
-    def write(self, group: str, topic: str, start: int, complete_count: int) -> None:
+    def write(self, group: str, topic: str, start: int, batches: Sequence[StateBatch]) -> None:
         """Acknowledge records, as the partition's leader does."""
+        complete_count = sum(each.last - each.first + 1 for each in batches if each.state != 0)
         node = self.stage.nodes[1]
         key = SharePartitionKey(group, self.ids[TOPICS[topic]], 0)
         done: list[object] = []
-        node.share_persister.write(key, 2, 0, start, complete_count, (), done.append)
+        node.share_persister.write(key, 2, 0, start, complete_count, batches, done.append)
         self.stage.wait(lambda: bool(done))
         assert done == [None]
 
@@ -143,17 +167,22 @@ def _full(replay: ReplayShareGroups) -> None:
 
 
 def _acknowledged(replay: ReplayShareGroups) -> None:
-    for name, records, group, start, complete_count in (
-        ("ack", 40, "ga", 13, 15),
-        ("st", 5, "gl", 3, 0),
-    ):
-        if name != "st":  # it is there
-            replay.create(name)
-        replay.append(name, records)
-        join(replay.stage, replay.wire, group, name)
+    replay.create("ack")
+    for records in batches_of(RECORDED, TOPICS["ack"]).values():
+        append(replay.stage.wire(), "ack", memoryview(records))
+    replay.append("st", 5)
+    for group, topic, start, batches in (("ga", "ack", 13, ACKNOWLEDGED), ("gl", "st", 3, ())):
+        join(replay.stage, replay.wire, group, topic)
         leave(replay.wire, group)
-        replay.write(group, name, start, complete_count)
+        replay.write(group, topic, start, batches)
     replay.create("lim")
+
+
+def _configs_of_groups(replay: ReplayShareGroups) -> None:
+    """All groups of the recorded run that have configs."""
+    (exchange,) = (each for each in RECORDED if each.n == 465)
+    for row in exchange.answer.config_resources:
+        replay.stage.set(GROUP_CONFIG, row.resource_name, share_auto_offset_reset="earliest")
 
 
 def _member_again(replay: ReplayShareGroups) -> None:
@@ -169,7 +198,9 @@ PREPARED: dict[int, Callable[[ReplayShareGroups], None]] = {
     69: _full,
     396: _acknowledged,
     408: _member_again,
+    418: lambda replay: replay.consumer.close(),
     419: _member_again,
+    465: _configs_of_groups,
 }
 
 
