@@ -72,6 +72,14 @@ def test_every_difference_stands_there_with_its_reason() -> None:
     assert told == [(n, why) for n, _, why in DIFFERENT_SECURITY]
 
 
+def test_every_difference_of_voters_stands_there() -> None:
+    (text,) = [row[3] for row in rows("## The APIs", TEXT) if row[0] == "DescribeQuorum"]
+    numbers, _, reasons = text.partition(": ")
+
+    assert re.findall(r"\b\d+\b", numbers) == [str(n) for (n,), _, _ in kafka_differences.VOTERS]
+    assert reasons.split("; ") == [why for _, _, why in kafka_differences.VOTERS]
+
+
 def test_every_difference_of_streams_groups_stands_there() -> None:
     (text,) = [row[3] for row in rows("## The APIs", TEXT) if row[0] == "StreamsGroupHeartbeat"]
     different = chain.from_iterable(n for n, _, _ in kafka_differences.STREAMS)

@@ -133,7 +133,9 @@ class Node:
         self.listed_brokers = ListedBrokers(context)
         # packages on this node, by name; the code that starts the node puts them here
         self.extensions: dict[str, Extension] = {}
-        self.quorum = Quorum(context, self.suspects, self.apply, self.extensions)
+        self.controller_dispatcher = self.dispatcher.of_controllers()
+        admit = partial(self.quotas.admit, self.controller_dispatcher)
+        self.quorum = Quorum(context, self.suspects, self.apply, self.extensions, admit)
         self.controller = ControllerClient(runtime.clock, self.quorum.ask_controller)
         self.lifecycle = BrokerLifecycle(
             context, self.controller, self._registration, self._registered, self._is_cordoned
@@ -210,7 +212,12 @@ class Node:
         self.replicas.failures.directories = self.housekeeping.directories
         self._make_coordinators()
         self.services = self._services()
-        self.dispatcher.serve(self.services.parts_of_handlers())
+        parts = self.services.parts_of_handlers()
+        self.dispatcher.serve(parts)
+        local = ControllerClient(
+            self.runtime.clock, self.quorum.ask_this_controller, again=frozenset()
+        )
+        self.controller_dispatcher.serve(parts | {ControllerClient: local})
         if self.settings.between_brokers.uses_tls:
             watch_certificates(self.context, self.context.outgoing, "outgoing")
         for endpoint in self.settings.listeners:

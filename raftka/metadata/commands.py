@@ -372,6 +372,8 @@ class UpdateVoter(NamedTuple):
     endpoints: VoterEndpoints
     lowest: int = 0
     highest: int = 1
+    leader_epoch: int = -1  # that the voter knows; -1: not checked
+    moves: bool = True  # the directory may be another one than that in the log
 
 
 class UnregisterController(NamedTuple):

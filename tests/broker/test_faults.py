@@ -13,7 +13,6 @@ from raftka.broker.controller.peer import MAGIC, Kind
 from raftka.log.directory import DirectoryFailure
 from raftka.metadata.commands import COMMANDS
 from raftka.wire.errors import Code
-from raftka.wire.frame import encode_request
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.metadata import METADATA
@@ -231,14 +230,10 @@ def refusals(stage: Stage) -> list[str]:
 
 
 STRANGERS = {
-    "a Kafka client": (
-        encode_request(API_VERSIONS, 4, 1, "kafka", CLIENT),
-        "the controller listener is for nodes only",
-    ),
     "HTTP": (b"GET / HTTP/1.1\r\n\r\n", "HTTP"),
     "TLS": (bytes.fromhex("16030100f8010000f40303") + bytes(200), "TLS"),
-    "noise": (b"\x00\x00\x00\x08" + b"\x9b\x17" * 4, "the controller listener is for nodes only"),
-    "a long greeting": ((5000).to_bytes(4, "big") + bytes(5000), "5000 bytes"),
+    "noise": (b"\x00\x00\x00\x08" + b"\x9b\x17" * 4, "neither a node of raftka nor a Kafka client"),
+    "a long greeting": ((5000).to_bytes(4, "big") + b"\x93" * 5000, "5000 bytes"),
     "the magic and then noise": ((60).to_bytes(4, "big") + MAGIC + b"\xc1" * 40, ""),
     "a list as the kind": (framed(msgpack.packb(([1], MAGIC))), "no message of ours"),
     "a map whose key is a list": (

@@ -3,6 +3,7 @@
 from typing import Any
 
 from raftka.broker.context import MetadataCache
+from raftka.broker.controller.peer_security import PeerSecurity
 from raftka.broker.handlers import delegation_tokens
 from raftka.broker.network.access import issuer_keys
 from raftka.broker.network.access.authentication import SaslGate
@@ -31,6 +32,15 @@ def requests_pass_before_the_login(passes: Any) -> Any:
     def bug(self: SaslGate, frame: memoryview) -> bool:
         key = int.from_bytes(frame[:2])
         return key not in (17, 18, 36) or passes(self, frame)
+
+    return bug
+
+
+@mutant(PeerSecurity, "client_gate")
+def kafka_client_needs_no_login_at_controllers(_: Any) -> Any:
+    """A Kafka client at a controllers' listener with SASL is served without a login."""
+
+    def bug(self: PeerSecurity, endpoint: Any) -> None: ...
 
     return bug
 

@@ -10,6 +10,7 @@ from raftka.security.delegation_tokens import password_of
 from raftka.security.oauth.jwt import unsecured_jwt
 from raftka.security.scram import SHA_256, salted_password
 from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.quorum import DESCRIBE_QUORUM
 from raftka.wire.messages.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from tests.broker import kerberos, tokens
 from tests.broker.kerberos import kerberos_stage
@@ -17,8 +18,9 @@ from tests.broker.oauth import KEYS, LATER_KEYS, now_s, present, stage_with_keys
 from tests.broker.oauth import begun as begun_with_token
 from tests.broker.rights import admin_of, pat
 from tests.broker.sasl import SECURE, USER, add_users, authenticate, log_in, logged_in, works
-from tests.broker.stage import Stage, Wire
+from tests.broker.stage import CONTROLLER_PORT, Stage, Wire
 from tests.broker.tokens import SECURE as WITH_TOKENS
+from tests.kit.broker.controller_security import sasl
 from tests.mutants.directed import finds
 from tests.security.issuer import claims, token
 
@@ -54,6 +56,15 @@ def requests_pass_before_the_login() -> None:
     with Stage(**SECURE) as stage:
         wire = stage.wire()
         wire.request(METADATA, METADATA.request(topics=[]))
+        assert wire.frame() is None, "a request before the login is answered"
+
+
+@finds
+def kafka_client_needs_no_login_at_controllers() -> None:
+    """A question about the quorum in place of the login."""
+    with Stage(**sasl("PLAIN")) as stage:
+        wire = Wire(stage.world, stage.runtime, "n1", CONTROLLER_PORT)
+        wire.request(DESCRIBE_QUORUM, DESCRIBE_QUORUM.request())
         assert wire.frame() is None, "a request before the login is answered"
 
 

@@ -5,12 +5,18 @@ to two majorities without a common voter, where the rule of its name does not ho
 from collections.abc import Iterable
 from contextlib import suppress
 
+from raftka.chaos.simulated.scene import Scene
 from raftka.chaos.small.raft_cluster import Cluster, Node
 from raftka.chaos.small.raft_life import as_voter
 from raftka.chaos.small.raft_oracle import Oracle
 from raftka.metadata.quorum.raft import Message, NotLeader, RaftConfig, VotersRefused
 from raftka.metadata.quorum.voter_sets import make_set
+from raftka.runtime.simulated.world import World
+from raftka.wire.errors import Code
+from raftka.wire.messages.quorum import UPDATE_RAFT_VOTER
+from tests.broker.stage import CONTROLLER_PORT, Wire
 from tests.mutants.directed import finds
+from tests.simulation.voters import add, raise_level
 
 
 class Stage:
@@ -223,3 +229,33 @@ def snapshot_without_voters() -> None:
     cluster.run(2.0)
     cluster.settle()
     assert late.core.voters == leader.core.voters == [leader.id, comes.id]
+
+
+def followers_of_one_voter(world: World) -> Scene:
+    """A cluster of three whose log has its voter."""
+    scene = Scene(world, nodes=3, voters=1, later_voters=(2, 3))
+    raise_level(scene)
+    return scene
+
+
+@finds
+def voter_is_at_an_address_where_nobody_answers() -> None:
+    with World(1) as world:
+        code, _ = add(followers_of_one_voter(world), 2, port=CONTROLLER_PORT + 1)
+        assert code == Code.REQUEST_TIMED_OUT
+
+
+@finds
+def client_moves_a_voter_to_another_directory() -> None:
+    with World(1) as world:
+        scene = followers_of_one_voter(world)
+        request = UPDATE_RAFT_VOTER.request
+        row = request(
+            current_leader_epoch=scene.cluster.newest.quorum.term,
+            voter_id=1,
+            voter_directory_id=bytes(15) + b"\x01",
+            listeners=[request.listeners(name="CONTROLLER", host="n1", port=CONTROLLER_PORT)],
+            k_raft_version_feature=request.k_raft_version_feature(max_supported_version=1),
+        )
+        wire = Wire(world, scene.client.runtime, "n1", CONTROLLER_PORT)
+        assert wire.ask(UPDATE_RAFT_VOTER, row).error_code == Code.VOTER_NOT_FOUND

@@ -4,6 +4,8 @@ leader without a vote steps down.
 
 from typing import Any
 
+from raftka.broker.controller import controller_host
+from raftka.broker.handlers import controllers
 from raftka.metadata.quorum import raft
 from raftka.metadata.quorum.raft import RaftCore
 from raftka.metadata.quorum.raft_engine import Engine
@@ -129,5 +131,25 @@ def node_without_entries_becomes_a_voter(_: Any) -> Any:
 def _everybody_answers(_: Any) -> Any:
     def bug(self: Engine, voter: int, when: float) -> bool:
         return True
+
+    return bug
+
+
+@mutant(controller_host, "check_answer")
+def voter_is_at_an_address_where_nobody_answers(_: Any) -> Any:
+    """A node becomes a voter although nobody answers at its end point: the others look for it
+    there.
+    """
+    return lambda command, answer: None
+
+
+@mutant(controllers, "UpdateVoter")
+def client_moves_a_voter_to_another_directory(update: Any) -> Any:
+    """A Kafka client's UpdateRaftVoter puts a directory that has no entries in the place of the
+    voter's own.
+    """
+
+    def bug(*fields: Any, moves: bool) -> Any:
+        return update(*fields)
 
     return bug

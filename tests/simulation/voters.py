@@ -31,13 +31,15 @@ def directory_of(cluster: Cluster, node_id: int) -> bytes:
     return cluster.nodes[node_id].quorum.directory_id
 
 
-def add(scene: Scene, node_id: int, directory: bytes | None = None) -> tuple[Code, str | None]:
+def add(
+    scene: Scene, node_id: int, directory: bytes | None = None, port: int = CONTROLLER_PORT
+) -> tuple[Code, str | None]:
     request = ADD_RAFT_VOTER.request
     row = request(
         timeout_ms=8000,
         voter_id=node_id,
         voter_directory_id=directory or directory_of(scene.cluster, node_id),
-        listeners=[request.listeners(name="CONTROLLER", host=f"n{node_id}", port=CONTROLLER_PORT)],
+        listeners=[request.listeners(name="CONTROLLER", host=f"n{node_id}", port=port)],
     )
     answer = scene.cluster.do(scene.client, lambda: scene.client.anybody(ADD_RAFT_VOTER, row))
     return Code(answer.error_code), answer.error_message

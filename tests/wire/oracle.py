@@ -42,6 +42,7 @@ LACKING = (
     "ShareGroupHeartbeat",
     "AddRaftVoter",
     "RemoveRaftVoter",
+    "UpdateRaftVoter",
     "UnregisterController",
     "ApiVersions",
     "DeleteGroups",

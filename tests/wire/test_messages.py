@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import raftka.broker.handlers  # noqa: F401  # registers them
-from raftka.broker.network.dispatch import HANDLERS
+from raftka.broker.network.dispatch import CONTROLLER_HANDLERS, HANDLERS
 from raftka.wire.codec import varint
 from raftka.wire.errors import ProtocolError
 from raftka.wire.messages.configs import DESCRIBE_CONFIGS
@@ -156,6 +156,7 @@ VERSIONS = {  # the lowest and the highest that we know, and those that we annou
     "WriteShareGroupState": (0, 1, (0, 1)),
     "AddRaftVoter": (0, 1, (0, 1)),
     "RemoveRaftVoter": (0, 0, (0, 0)),
+    "UpdateRaftVoter": (0, 0, (0, 0)),
     "UnregisterController": (0, 0, (0, 0)),
     "WriteTxnMarkers": (1, 2, (1, 2)),
 }
@@ -174,7 +175,7 @@ def test_nothing_that_is_served_is_left_out() -> None:
     """
     served = {
         (api, side, version)
-        for api in (each.api for each in HANDLERS.values())
+        for api in (each.api for each in (*HANDLERS.values(), *CONTROLLER_HANDLERS.values()))
         for side in SIDES
         for version in range(api.versions.low, api.versions.high + 1)
     }

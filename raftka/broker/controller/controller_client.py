@@ -17,6 +17,7 @@ from raftka.wire.errors import Code, KafkaError
 
 RETRY_S = 0.03
 CALL_S = 30.0  # a call without a time-out of its own
+AGAIN = frozenset({Code.NOT_CONTROLLER, Code.NETWORK_EXCEPTION})  # another node may know better
 
 
 class _Call:
@@ -30,10 +31,18 @@ class _Call:
 
 
 class ControllerClient:
-    def __init__(self, clock: Clock, ask_controller: Callable[[Command, Done], bool]) -> None:
-        """`ask_controller` sends a command once; it returns False when no controller is known."""
+    def __init__(
+        self,
+        clock: Clock,
+        ask_controller: Callable[[Command, Done], bool],
+        again: frozenset[Code] = AGAIN,
+    ) -> None:
+        """`ask_controller` sends a command once; it returns False when no controller is known.
+        `again`: refusals after which the command is sent again.
+        """
         self.clock = clock
         self._ask_controller = ask_controller
+        self._again = again
 
     def call(self, command: Command, done: Done, timeout_s: float = CALL_S) -> None:
         """Send the command; call `done(error, None)` or `done(None, reply)` once."""
@@ -68,7 +77,7 @@ class ControllerClient:
             self._send_later(call)
 
     def _on_reply(self, call: _Call, error: KafkaError | None, reply: object) -> None:
-        if error is not None and error.code in (Code.NOT_CONTROLLER, Code.NETWORK_EXCEPTION):
+        if error is not None and error.code in self._again:
             self._send_later(call)
             return
         if error is None:

@@ -16,6 +16,8 @@ from raftka.broker.controller.quorum_state import QuorumView
 from raftka.broker.controller.voter_changes import (
     WAIT_S,
     changed_set,
+    check_answer,
+    check_caught_up,
     configured_voters,
     forget_controller,
     raises_kraft_version,
@@ -23,6 +25,7 @@ from raftka.broker.controller.voter_changes import (
 from raftka.broker.purgatory import Purgatory
 from raftka.client.connection import (
     PLAIN,
+    SOFTWARE_VERSION,
     Address,
     ClientConnection,
     Opener,
@@ -40,6 +43,7 @@ from raftka.metadata.commands import (
     RemoveVoter,
     UnregisterController,
     UpdateVoter,
+    VoterEndpoints,
 )
 from raftka.metadata.controller.controller import Controller
 from raftka.metadata.controller.decision import Context, Formation, Outcome, Rest
@@ -52,6 +56,8 @@ from raftka.metadata.records import ExtensionChanged, LevelTooLow, Record, encod
 from raftka.runtime.interfaces import SECRETS
 from raftka.versions import Features
 from raftka.wire.errors import Code, KafkaError, limit_of
+from raftka.wire.messages.api_versions import API_VERSIONS, ApiVersionsResponse
+from raftka.wire.software import SOFTWARE_NAME
 
 if TYPE_CHECKING:
     from raftka.metadata.quorum.raft import RaftCore
@@ -74,7 +80,9 @@ class ControllerHost:
         poke: Callable[[], None],
         transfer: Callable[[], bool],
         extensions: Mapping[str, Extension],
+        secured: Callable[[], Secured],
     ) -> None:
+        """`secured`: TLS and the login of connections to other controllers."""
         self.context = context
         self.core = core
         self.clock = context.runtime.clock
@@ -82,6 +90,7 @@ class ControllerHost:
         self._poke = poke
         self._transfer = transfer
         self._extensions = extensions
+        self._secured = secured
         self._term = -1  # in which the machine decides
         self._delayed = Purgatory()  # replies, by the index that must be committed
         # (index, time) of entries that are not committed yet
@@ -94,7 +103,9 @@ class ControllerHost:
         self._deciding_s = 0.0  # CPU time for commands in this turn
         self.view = QuorumView(core, self.clock)
         self.heard: dict[int, float] = {}  # times at which each voter was last heard
-        self.greeted: dict[int, Features] = {}  # levels that each voter's release supports
+        # levels that the release of each controller supports, and its end points
+        self.greeted: dict[int, Features] = {}
+        self.endpoints: dict[int, VoterEndpoints] = {}
 
     @property
     def active(self) -> bool:
@@ -102,6 +113,10 @@ class ControllerHost:
         it is not: the commit index may then be that of another leader's entries.
         """
         return self.machine is not None and self.core.active_in(self._term)
+
+    def on_greeting(self, node_id: int, features: Features, endpoints: VoterEndpoints) -> None:
+        self.greeted[node_id] = features
+        self.endpoints[node_id] = endpoints
 
     def submit(self, command: Command, done: Done) -> None:
         """Execute a command, now or in the next turn. `done` is called when the outcome is
@@ -155,21 +170,29 @@ class ControllerHost:
             self._append_outcome(machine, outcome, done)
         self._deciding_s += self.clock.cpu_s() - began
 
-    def _change_voters(self, command: OfVoters, done: Done, until: float) -> None:
+    def _change_voters(
+        self, command: OfVoters, done: Done, until: float, *, answers: bool = False
+    ) -> None:
         """Append the set of voters after the command. A change that is not safe yet is tried again,
-        until that time.
+        until that time. `answers`: the node that comes has answered at its end point.
         """
         machine, settings = self.machine, self.context.metadata.settings
         if machine is None or not self.active:
             done(KafkaError(Code.NOT_CONTROLLER), None)
             return
         try:
-            self._append_voters(changed_set(command, self.core, machine.image, settings), ())
+            voters = changed_set(command, self.core, machine.image, settings)
+            if isinstance(command, AddVoter):
+                if not answers:
+                    self._try_endpoint(command, done)
+                    return
+                check_caught_up(command, self.core)
+            self._append_voters(voters, ())
         except VotersRefused as error:
             if self.clock.now() < until:
                 self.clock.call_at(
                     self.clock.now() + VOTERS_AGAIN_S,
-                    lambda: self._change_voters(command, done, until),
+                    lambda: self._change_voters(command, done, until, answers=answers),
                 )
             else:
                 self._hold_reply(done, KafkaError(Code.REQUEST_TIMED_OUT, str(error)))
@@ -182,6 +205,34 @@ class ControllerHost:
                 done(None, None)
             else:
                 self._hold_reply(done, None)
+
+    def _try_endpoint(self, command: AddVoter, done: Done) -> None:
+        """Ask the node that comes for its versions, at the end point of the default listener; then
+        go on with the change.
+        """
+        name = self.context.metadata.settings["controller.listener.names"][0]
+        host, port = next(each[1:] for each in command.endpoints if each[0] == name)
+
+        def came(answer: ApiVersionsResponse | None, _: str | None) -> None:
+            connection.close("it has answered")
+            try:
+                check_answer(command, answer)
+            except KafkaError as error:
+                if self.active:
+                    self._hold_reply(done, error)
+                else:
+                    done(KafkaError(Code.NOT_CONTROLLER), None)
+            else:
+                self._change_voters(command, done, self.clock.now() + WAIT_S, answers=True)
+
+        connection = open_connection(
+            self.context.runtime.network, (host, port), "add voter", secured=self._secured()
+        )
+        request = API_VERSIONS.request(
+            client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
+        )
+        connection.request(API_VERSIONS, request, came)
+        self.clock.call_at(self.clock.now() + WAIT_S, lambda: connection.close(SILENT))
 
     def _append_voters(self, voters: VoterSet, records: Sequence[Record]) -> None:
         """Append a set of voters, and records that take effect with it. Raises VotersRefused,

@@ -1,9 +1,8 @@
 """One connection between nodes on the controller listener: a greeting, then frames of msgpack.
 Sans-IO; knows no Raft and no controller.
 
-Where the listener has SASL, a login comes before the greeting (peer_login.py). A stranger (a Kafka
-client, garbage, a node of another cluster) is closed with one line in the log. Nothing but msgpack
-is ever decoded.
+Where the listener has SASL, a login comes before the greeting (peer_login.py). A stranger (garbage,
+a node of another cluster) is closed with one line in the log. Nothing but msgpack is ever decoded.
 """
 
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from raftka.limits import (
     REQUEST_BYTES,
     Limit,
 )
+from raftka.metadata.commands import VoterEndpoints
 from raftka.metadata.records import PACKED_BYTES
 from raftka.runtime.interfaces import Transport
 from raftka.versions import Features
@@ -60,6 +60,7 @@ class Hello:
     start: Start | None = None
     known: Start | None = None  # what the greeted was when it was met last
     features: Features = ()  # that its release supports
+    endpoints: VoterEndpoints = ()  # of a controller; empty: a release that does not tell
 
 
 def features_of(value: object) -> Features:
@@ -73,6 +74,18 @@ def features_of(value: object) -> Features:
                 found.append((name, low, high))
             case _:
                 raise ProtocolError("a greeting with something else in the place of features")
+    return tuple(found)
+
+
+def endpoints_of(value: object) -> VoterEndpoints:
+    """Read the end points in a greeting. Raises ProtocolError."""
+    found = []
+    for each in value if isinstance(value, list) else ():
+        match each:
+            case [str(listener), str(host), int(port)] if 0 < port < 65536:
+                found.append((listener, host, port))
+            case _:
+                raise ProtocolError("a greeting with something else in the place of end points")
     return tuple(found)
 
 
@@ -145,6 +158,10 @@ class Peer:
         if self.transport is not None:
             self.transport.close(reason)
 
+    def leave(self) -> None:
+        """Have no part in the connection any more: the other side is no node."""
+        self._over, self.transport = True, None
+
     # the network's side
 
     def opened(self, transport: Transport) -> None:
@@ -206,13 +223,12 @@ class Peer:
             mine.start,
             mine.known,
             mine.features,
+            mine.endpoints,
         )
 
     def _read_frame(self, frame: memoryview) -> None:
         if self.hello is None and MAGIC not in bytes(frame[:64]):
-            raise ProtocolError(
-                "this is not a node of raftka; the controller listener is for nodes only"
-            )
+            raise ProtocolError("this is neither a node of raftka nor a Kafka client")
         try:
             message = msgpack.unpackb(frame, use_list=True, strict_map_key=False)
             kind = KINDS.get(message[0]) if isinstance(message, list) and message else None
@@ -265,10 +281,10 @@ class Peer:
     def _read_hello(self, kind: Kind, fields: list[object]) -> None:
         if kind is not Kind.HELLO or len(fields) < 5 or fields[0] != MAGIC:
             raise ProtocolError("a greeting was due")
-        _, cluster_id, node_id, broker, controller, start, known, features = [
+        _, cluster_id, node_id, broker, controller, start, known, features, endpoints = [
             *fields,
-            *(None, None, None),
-        ][:8]
+            *(None, None, None, None),
+        ][:9]
         if not isinstance(node_id, int) or not (cluster_id is None or isinstance(cluster_id, str)):
             raise ProtocolError("a greeting without node and cluster")
         hello = Hello(
@@ -279,6 +295,7 @@ class Peer:
             start_of(start),
             start_of(known),
             features_of(features),
+            endpoints_of(endpoints),
         )
         if not self.dialed:
             self._greet(node_id)  # a refused node too: its log then has the reason

@@ -3,16 +3,22 @@ login that they belong to the cluster.
 
 A certificate may name the nodes that it is for (security/node_certificates.py): then no other node
 can use it. With an authorizer, a certificate that names no node must be a super user's, because
-clients may have certificates of the same authority.
+clients may have certificates of the same authority. A Kafka client at such a listener is let in by
+the same certificates and logins.
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 from raftka.broker.context import BrokerContext
+from raftka.broker.controller.accepted_connection import AcceptedConnection
 from raftka.broker.controller.peer import Peer
 from raftka.broker.controller.peer_login import AcceptingLogin, DialingLogin
+from raftka.broker.network.access.authentication import SaslGate
+from raftka.broker.network.access.mechanisms import ListenerMechanisms
 from raftka.broker.network.access.tls import Handshakes, ListenerTls, watch_certificates
+from raftka.broker.network.connection import ServerConnection
+from raftka.client.connection import Secured
 from raftka.metadata.configs.logins import jaas_of, mechanisms_of
 from raftka.metadata.image import Endpoint
 from raftka.runtime.interfaces import SECRETS, Connection
@@ -58,8 +64,18 @@ class PeerSecurity:
         """Return the connection to a controller: the peer, or TLS around it."""
         if not self._own.uses_tls:
             return peer
-        side = Side(host, lambda tls: self._note_nodes(peer, tls))
-        return TlsConnection(peer, self._contexts.current(), side, self._context.later)
+        return self._wrap(peer, Side(host, lambda tls: self._note_nodes(peer, tls)))
+
+    def secured(self) -> Secured:
+        """TLS and the login of this node's connections to controllers as a Kafka client."""
+
+        def wrap(connection: Connection, host: str) -> TlsConnection:
+            return self._wrap(connection, Side(host))
+
+        return Secured(self._own.login(self._random), wrap if self._own.uses_tls else None)
+
+    def _wrap(self, connection: Connection, side: Side) -> TlsConnection:
+        return TlsConnection(connection, self._contexts.current(), side, self._context.later)
 
     @staticmethod
     def _note_nodes(peer: Peer, tls: TlsConnection) -> None:
@@ -67,14 +83,26 @@ class PeerSecurity:
 
     # other nodes dial
 
-    def acceptor(self, endpoint: Endpoint) -> Callable[[Peer], Connection]:
-        """Return a function that wraps a peer accepted at that listener. Raises TlsError."""
+    def acceptor(self, endpoint: Endpoint) -> Callable[[AcceptedConnection], Connection]:
+        """Return a function that wraps a connection accepted at that listener. Raises TlsError."""
         if not uses_tls(endpoint.security_protocol):
-            return lambda peer: peer
+            return lambda accepted: accepted
         tls = ListenerTls(self._context, endpoint, self._handshakes)
         if uses_sasl(endpoint.security_protocol):
-            return lambda peer: tls.wrap(peer, lambda _: None)
-        return lambda peer: tls.wrap(peer, lambda connection: self._identify(peer, connection, tls))
+            return lambda accepted: tls.wrap(accepted, lambda _: None)
+        return lambda accepted: tls.wrap(
+            accepted, lambda connection: self._identify(accepted, connection, tls)
+        )
+
+    def client_gate(self, endpoint: Endpoint) -> Callable[[ServerConnection], SaslGate] | None:
+        """Return a function that makes the gate of a Kafka client at that listener; None: the
+        listener has no SASL. The users are those of nodes.
+        """
+        if not uses_sasl(endpoint.security_protocol):
+            return None
+        listener = endpoint.listener
+        logins = ListenerMechanisms(self._context, listener).logins(partial(self._start, listener))
+        return lambda connection: SaslGate(connection, logins)
 
     def accepting_login(self, endpoint: Endpoint) -> AcceptingLogin | None:
         listener, clock = endpoint.listener, self._context.runtime.clock
@@ -92,14 +120,17 @@ class PeerSecurity:
 
         return AcceptingLogin(lambda mechanism: self._start(listener, mechanism), later)
 
-    def _identify(self, peer: Peer, connection: TlsConnection, tls: ListenerTls) -> None:
+    def _identify(
+        self, accepted: AcceptedConnection, connection: TlsConnection, tls: ListenerTls
+    ) -> None:
         """Raises RefusedByName."""
         certificate = connection.certificate
         if certificate is None:
             raise RefusedByName("a node must show a certificate")
         settings, nodes = self._context.metadata.settings, nodes_of(certificate)
+        accepted.name = lambda: tls.name(certificate)
         if nodes:
-            peer.certified = nodes
+            accepted.peer.certified = nodes
             return
         if settings["raftka.controller.node.certificates"]:
             raise RefusedByName(

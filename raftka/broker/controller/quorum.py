@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from math import inf
 
 from raftka.broker.context import BrokerContext
+from raftka.broker.controller.accepted_connection import AcceptedConnection
 from raftka.broker.controller.boot_counter import BootCounter, OlderDisk
 from raftka.broker.controller.controller_host import ControllerHost, Done
 from raftka.broker.controller.departure import Departure, Link
@@ -18,11 +19,12 @@ from raftka.broker.controller.peer_security import PeerSecurity
 from raftka.broker.controller.suspects import Suspects
 from raftka.broker.controller.voter_addresses import VoterAddresses, addresses_of
 from raftka.broker.controller.voter_membership import VoterMembership
+from raftka.broker.network.connection import ServerConnection
 from raftka.broker.network.listening import listen
 from raftka.limits import CONTROLLER_CONNECTIONS, PEER_OUTPUT_BYTES
 from raftka.log.manager import LogManager
 from raftka.metadata.commands import Command, from_wire, to_wire
-from raftka.metadata.configs.settings import METADATA_DIRECTORY
+from raftka.metadata.configs.settings import METADATA_DIRECTORY, Voter
 from raftka.metadata.extension import Extension
 from raftka.metadata.image import Endpoint
 from raftka.metadata.quorum.journal import Journal
@@ -66,12 +68,16 @@ class Quorum:
         suspects: Suspects,
         apply: Callable[[list[Committed] | Snapshot], None],
         extensions: Mapping[str, Extension],
+        admit_client: Callable[[str], ServerConnection | None],
     ) -> None:
-        """`apply` is called with committed entries."""
+        """`apply` is called with committed entries. `admit_client` makes the connection of a Kafka
+        client of the listener with that name; None: there are too many.
+        """
         self.context = context
         self.extensions = extensions
         self._suspects = suspects
         self._apply = apply
+        self._admit_client = admit_client
         self.clock = context.runtime.clock
         self.links: dict[int, Link] = {}  # to the other voters, by node id
         self.addresses = VoterAddresses(context, self.links, self._dial, self._follow)
@@ -129,7 +135,12 @@ class Quorum:
             self.addresses.use_log(self.core)
             self.departure.core = self.core
             self.host = ControllerHost(
-                self.context, self.core, self.poke, self.departure.transfer, self.extensions
+                self.context,
+                self.core,
+                self.poke,
+                self.departure.transfer,
+                self.extensions,
+                self._security.secured,
             )
             self._membership = VoterMembership(
                 self.context, self.core, self.directory_id, self.links, self.ask_controller
@@ -337,6 +348,44 @@ class Quorum:
         link.peer.send(Kind.CALL, self._next_call, *to_wire(command))
         return True
 
+    def ask_this_controller(self, command: Command, done: Done) -> bool:
+        """Have this node carry out a command; it refuses while it is not the controller."""
+        if self.host is not None and self.host.active:
+            self.host.submit(command, done)
+        else:
+            leader = self.leader
+            text = (
+                "No controller appears to be active."
+                if leader is None
+                else f"The active controller appears to be node {leader}."
+            )
+            done(KafkaError(Code.NOT_CONTROLLER, text), None)
+        return True
+
+    def address_of(self, node_id: int) -> tuple[str, int]:
+        """Return host and port of a voter; empty and -1: they are not known."""
+        voters = self.addresses.voters
+        return next(
+            ((each.host, each.port) for each in voters if each.node_id == node_id), ("", -1)
+        )
+
+    def controllers_at(self, listener: str) -> list[Voter]:
+        """Return the controllers that have greeted this one, and itself, with their end points of
+        that listener. An earlier release does not tell them: a voter then has its address.
+        """
+        host, me = self.host, self.context.node_id
+        assert host is not None
+        found = []
+        for node_id in sorted({me, *host.greeted}):
+            told = (
+                self._membership.endpoints() if node_id == me else host.endpoints.get(node_id)
+            ) or ()
+            at = next((each[1:] for each in told if each[0] == listener), None)
+            address = self.address_of(node_id) if at is None else at
+            if address[0]:
+                found.append(Voter(node_id, *address))
+        return found
+
     # connections to controllers
 
     def _dial(self, link: Link) -> None:
@@ -369,6 +418,7 @@ class Quorum:
             self.starts.mine,
             self.starts.known(whom),
             own_features(),
+            (self._membership.endpoints() or ()) if self.host is not None else (),
         )
 
     def _check_disks(self, hello: Hello) -> None:
@@ -398,7 +448,7 @@ class Quorum:
         assert peer.hello is not None
         self._check_disks(peer.hello)
         if self.host is not None:
-            self.host.greeted[peer.node_id] = peer.hello.features
+            self.host.on_greeting(peer.node_id, peer.hello.features, peer.hello.endpoints)
         link.up, link.left = True, False
         link.failures = 0
         self._suspects.heard(link.voter)
@@ -513,10 +563,23 @@ class Quorum:
     def _acceptor(self, endpoint: Endpoint) -> Callable[[], Connection | None]:
         """Raises TlsError."""
         protect = self._security.acceptor(endpoint)
+        gate = self._security.client_gate(endpoint)
+
+        def make_client(accepted: AcceptedConnection) -> ServerConnection | None:
+            name = accepted.name() if accepted.name is not None else None
+            client = self._admit_client(endpoint.listener)
+            if client is None:
+                return None
+            if gate is not None:
+                client.gate = gate(client)
+            elif name is not None:
+                client.session.principal = f"User:{name}"
+            del self.inbound[accepted.peer]
+            return client
 
         def accept() -> Connection | None:
             peer = self._accept(self._security.accepting_login(endpoint))
-            return peer if peer is None else protect(peer)
+            return peer if peer is None else protect(AcceptedConnection(peer, make_client))
 
         return accept
 
@@ -549,7 +612,7 @@ class Quorum:
         assert peer.hello is not None
         self._check_disks(peer.hello)
         if self.host is not None and peer.hello.controller:
-            self.host.greeted[peer.node_id] = peer.hello.features
+            self.host.on_greeting(peer.node_id, peer.hello.features, peer.hello.endpoints)
         self._send_voters(peer)
         for earlier in [
             each for each in self.inbound if each is not peer and each.node_id == peer.node_id

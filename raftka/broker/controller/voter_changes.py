@@ -1,8 +1,9 @@
 """Changes of the voters at the leader of the quorum: AddRaftVoter, RemoveRaftVoter, and a voter's
 new end points or directory (KIP-853). Checks come in Kafka's order, with its words.
 
-RaftCore takes a change only when it is safe. What may become safe soon, a change before this one or
-a node that catches up, is waited for, at most WAIT_S.
+A node that comes must answer at its end point. RaftCore takes a change only when it is safe. What
+may become safe soon, a change before this one or a node that catches up, is waited for, at most
+WAIT_S.
 """
 
 from base64 import urlsafe_b64encode
@@ -24,7 +25,8 @@ from raftka.metadata.quorum.raft_types import VotersRefused
 from raftka.metadata.quorum.voter_sets import QuorumVoter, VoterSet, make_set
 from raftka.metadata.records import FeatureLevelSet, Record
 from raftka.versions import KRAFT_VERSION, Features
-from raftka.wire.errors import Code, KafkaError
+from raftka.wire.errors import Code, KafkaError, name_of_code
+from raftka.wire.messages.api_versions import ApiVersionsResponse
 
 if TYPE_CHECKING:
     from raftka.metadata.quorum.raft import RaftCore
@@ -74,8 +76,8 @@ def forget_controller(
 def changed_set(
     command: OfVoters, core: "RaftCore", image: MetadataImage, settings: NodeSettings
 ) -> VoterSet:
-    """Return the set after the command. Raises KafkaError, and VotersRefused where it may be taken
-    later.
+    """Return the set after the command. Whether a node that comes answers and has the entries is
+    not checked. Raises KafkaError, and VotersRefused where the command may be taken later.
     """
     _check(command, core, image, settings)
     voters = core.voter_set
@@ -90,10 +92,6 @@ def changed_set(
                     f"The voter id for {_key(command)} is already part of the set of voters "
                     f"{_keys(voters)}.",
                 )
-            if not core.has_caught_up(command.voter_id, command.directory_id):
-                raise VotersRefused(
-                    f"Aborted add voter operation for {_key(command)} since it is lagging behind"
-                )
             return make_set((*voters, _voter(command)))
         case RemoveVoter():
             rest = tuple(each for each in voters if each is not known)
@@ -104,9 +102,47 @@ def changed_set(
                 )
             return rest
         case UpdateVoter():
-            if known is None:
+            of_directory = known is not None and known.directory_id == command.directory_id
+            if known is None or not (command.moves or of_directory):
                 raise KafkaError(Code.VOTER_NOT_FOUND)
             return make_set((*(each for each in voters if each is not known), _voter(command)))
+
+
+def check_caught_up(command: AddVoter, core: "RaftCore") -> None:
+    """Raises VotersRefused."""
+    if not core.has_caught_up(command.voter_id, command.directory_id):
+        raise VotersRefused(f"{_aborted(command)} since it is lagging behind")
+
+
+def check_answer(command: AddVoter, answer: ApiVersionsResponse | None) -> None:
+    """Check the answer of the new voter's end point to ApiVersions; None: it gave none. Raises
+    KafkaError.
+    """
+    if answer is None or answer.error_code:
+        # Kafka's words, which leave the voter out
+        raise KafkaError(
+            Code.REQUEST_TIMED_OUT,
+            "Aborted add voter operation for since API_VERSIONS returned an error "
+            f"{name_of_code(answer.error_code if answer else Code.BROKER_NOT_AVAILABLE)}",
+        )
+    low, high = next(
+        (
+            (each.min_version, each.max_version)
+            for each in answer.supported_features
+            if each.name == KRAFT_VERSION
+        ),
+        (0, 0),
+    )
+    if not low <= 1 <= high:
+        raise KafkaError(
+            Code.INVALID_REQUEST,
+            f"{_aborted(command)} since the {KRAFT_VERSION} range (min: {low}, max: {high}) "
+            "doesn't support the finalized version 1",
+        )
+
+
+def _aborted(command: AddVoter) -> str:
+    return f"Aborted add voter operation for {_key(command)}"
 
 
 _UNSUPPORTED = "Cluster doesn't support {} voter because the kraft.version feature is 0"
@@ -126,6 +162,8 @@ def _check(
             f'The given id "{command.cluster_id}" doesn\'t match the cluster id '
             f'"{image.cluster_id}"',
         )
+    if isinstance(command, UpdateVoter) and command.leader_epoch >= 0:
+        _check_epoch(command.leader_epoch, core.term)
     verb = {AddVoter: "Add", RemoveVoter: "Remove", UpdateVoter: "Update"}[type(command)]
     if command.voter_id < 0 or command.directory_id == NO_DIRECTORY:
         raise KafkaError(Code.INVALID_REQUEST, f"{verb} voter request didn't include a valid voter")
@@ -144,6 +182,14 @@ def _check(
             )
     if core.voters_index > core.commit_index:
         raise VotersRefused("Request timed out waiting for leader to handle previous voter change")
+
+
+def _check_epoch(epoch: int, current: int) -> None:
+    """Raises KafkaError."""
+    if epoch < current:
+        raise KafkaError(Code.FENCED_LEADER_EPOCH)
+    if epoch > current:
+        raise KafkaError(Code.UNKNOWN_LEADER_EPOCH)
 
 
 def _voter(command: AddVoter | UpdateVoter) -> QuorumVoter:

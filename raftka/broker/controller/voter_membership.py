@@ -55,7 +55,7 @@ class VoterMembership:
 
     def _wanted(self) -> AddVoter | UpdateVoter | None:
         core, voters, me = self._core, self._core.voter_set, self._context.node_id
-        endpoints = self._endpoints()
+        endpoints = self.endpoints()
         if voters is None or endpoints is None or not core.formed:
             return None
         known = next((each for each in voters if each.node_id == me), None)
@@ -67,7 +67,7 @@ class VoterMembership:
             return UpdateVoter(cluster_id, me, self._directory_id, endpoints)
         return None
 
-    def _endpoints(self) -> VoterEndpoints | None:
+    def endpoints(self) -> VoterEndpoints | None:
         """Return where this controller listens. None: its address is not known yet."""
         settings = self._context.metadata.settings
         configured = next((v for v in settings.voters if v.node_id == self._context.node_id), None)

@@ -3,7 +3,7 @@ when the first such request comes, so that a node carries what its clients use. 
 announces exactly these.
 """
 
-from raftka.broker.network.dispatch import register
+from raftka.broker.network.dispatch import CONTROLLER_HANDLERS, HANDLERS, register
 from raftka.wire.messages.acls import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.client_quotas import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS
@@ -51,6 +51,7 @@ from raftka.wire.messages.quorum import (
     DESCRIBE_QUORUM,
     REMOVE_RAFT_VOTER,
     UPDATE_FEATURES,
+    UPDATE_RAFT_VOTER,
 )
 from raftka.wire.messages.reassignments import (
     ALTER_PARTITION_REASSIGNMENTS,
@@ -171,5 +172,45 @@ MODULES: dict[str, tuple[AnyApi, ...]] = {
     "write_txn_markers": (WRITE_TXN_MARKERS,),
 }
 
+# of the controllers' listener alone
+CONTROLLER_MODULES: dict[str, tuple[AnyApi, ...]] = {
+    "controllers": (DESCRIBE_CLUSTER, UPDATE_RAFT_VOTER),
+}
+# APIs of brokers that controllers answer too. The node that leads the quorum carries out changes;
+# the others refuse them.
+OF_CONTROLLERS: tuple[AnyApi, ...] = (
+    SASL_HANDSHAKE,
+    API_VERSIONS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    DESCRIBE_ACLS,
+    CREATE_ACLS,
+    DELETE_ACLS,
+    DESCRIBE_CONFIGS,
+    ALTER_CONFIGS,
+    SASL_AUTHENTICATE,
+    CREATE_PARTITIONS,
+    CREATE_DELEGATION_TOKEN,
+    RENEW_DELEGATION_TOKEN,
+    EXPIRE_DELEGATION_TOKEN,
+    DESCRIBE_DELEGATION_TOKEN,
+    ELECT_LEADERS,
+    INCREMENTAL_ALTER_CONFIGS,
+    ALTER_PARTITION_REASSIGNMENTS,
+    LIST_PARTITION_REASSIGNMENTS,
+    ALTER_CLIENT_QUOTAS,
+    DESCRIBE_USER_SCRAM_CREDENTIALS,
+    ALTER_USER_SCRAM_CREDENTIALS,
+    DESCRIBE_QUORUM,
+    UPDATE_FEATURES,
+    UNREGISTER_BROKER,
+    ADD_RAFT_VOTER,
+    REMOVE_RAFT_VOTER,
+    UNREGISTER_CONTROLLER,
+)
+
 for _module, _apis in MODULES.items():
     register(f"{__name__}.{_module}", _apis)
+for _module, _apis in CONTROLLER_MODULES.items():
+    register(f"{__name__}.{_module}", _apis, CONTROLLER_HANDLERS)
+CONTROLLER_HANDLERS.update((_api.key, HANDLERS[_api.key]) for _api in OF_CONTROLLERS)

@@ -6,7 +6,7 @@ import sys
 
 from raftka.broker.client_metrics.receiver import receives_client_metrics
 from raftka.broker.context import MetadataCache
-from raftka.broker.network.dispatch import HANDLERS, handles
+from raftka.broker.network.dispatch import handles
 from raftka.broker.network.greeting import NAMES_SOFTWARE, find_fault
 from raftka.broker.network.request import Request
 from raftka.broker.network.session import OTHER_SOFTWARE, Software
@@ -33,10 +33,10 @@ def api_versions(
     levels = _highest_levels(request)
     return response(
         api_keys=[
-            response.api_keys(api_key=key, min_version=shown.low, max_version=shown.high)
-            for key, entry in sorted(HANDLERS.items())
-            if (shown := request.dispatcher.announced(entry.api, request.session)) != NO_VERSION
-            and (key not in TELEMETRY or receives_client_metrics(metadata.settings))
+            response.api_keys(api_key=api.key, min_version=shown.low, max_version=shown.high)
+            for api in request.dispatcher.apis()
+            if (shown := request.dispatcher.announced(api, request.session)) != NO_VERSION
+            and (api.key not in TELEMETRY or receives_client_metrics(metadata.settings))
         ],
         supported_features=[
             response.supported_features(name=name, min_version=low, max_version=levels[name])

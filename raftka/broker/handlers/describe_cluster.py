@@ -1,4 +1,6 @@
-"""DescribeCluster: v0-2. Lists brokers; a request for controllers is refused (KIP-919)."""
+"""DescribeCluster: v0-2, at a broker: it lists brokers. Controllers are listed at their own
+listener (controllers.py).
+"""
 
 from raftka.broker.context import MetadataCache
 from raftka.broker.handlers.parts import DiscoveryParts
@@ -13,6 +15,7 @@ from raftka.wire.messages.cluster import (
 )
 
 BROKERS, CONTROLLERS = 1, 2
+NAMES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 response = DESCRIBE_CLUSTER.response
 
 
@@ -21,17 +24,9 @@ def describe_cluster(
     request: Request[DescribeClusterRequest], metadata: MetadataCache, discovery: DiscoveryParts
 ) -> DescribeClusterResponse:
     body = request.body
-    if body.endpoint_type == CONTROLLERS:
-        message = (
-            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of "
-            "type CONTROLLER"
-        )
-        return response(error_code=int(Code.MISMATCHED_ENDPOINT_TYPE), error_message=message)
-    if body.endpoint_type != BROKERS:
-        return response(
-            error_code=int(Code.UNSUPPORTED_ENDPOINT_TYPE),
-            error_message=f"Unsupported endpoint type {body.endpoint_type}",
-        )
+    fault = find_fault(body, BROKERS)
+    if fault is not None:
+        return fault
     rows, session = [], request.session
     for broker in metadata.image.brokers.values():
         endpoint = metadata.endpoint_of(broker, session.listener, session.reached_at)
@@ -53,3 +48,20 @@ def describe_cluster(
     if body.include_cluster_authorized_operations:
         row.cluster_authorized_operations = request.authorized_operations(THE_CLUSTER)
     return row
+
+
+def find_fault(body: DescribeClusterRequest, here: int) -> DescribeClusterResponse | None:
+    """Return the refusal of a request that wants end points of another type than those `here`."""
+    wanted = body.endpoint_type
+    if wanted == here:
+        return None
+    if wanted not in NAMES:
+        return response(
+            error_code=int(Code.UNSUPPORTED_ENDPOINT_TYPE),
+            error_message=f"Unsupported endpoint type {wanted}",
+        )
+    return response(
+        error_code=int(Code.MISMATCHED_ENDPOINT_TYPE),
+        error_message=f"The request was sent to an endpoint of type {NAMES[here]}, but we wanted "
+        f"an endpoint of type {NAMES[wanted]}",
+    )

@@ -9,7 +9,7 @@ from raftka.broker.network.access.authorizer import CLUSTER, REFUSED, THE_CLUSTE
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
 from raftka.broker.work.long_work import Steps
-from raftka.metadata.commands import DescribeQuorum, QuorumReplica, QuorumState
+from raftka.metadata.commands import NO_DIRECTORY, DescribeQuorum, QuorumReplica, QuorumState
 from raftka.metadata.controller.topics import CLUSTER_METADATA
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.quorum import (
@@ -25,6 +25,11 @@ from raftka.wire.messages.quorum import (
 
 response = DESCRIBE_QUORUM.response
 partition = response.topics.partitions
+ELSEWHERE = (
+    "For requests intended only for the leader, this error indicates that the broker is not the "
+    "current leader. For requests intended for any replica, this error indicates that the broker "
+    "is not a replica of the topic partition."
+)
 
 
 @handles(DESCRIBE_QUORUM)
@@ -45,14 +50,16 @@ async def describe_quorum(
     try:
         state: QuorumState = await controller.ask(DescribeQuorum())
     except KafkaError as error:
+        if error.code is Code.NOT_CONTROLLER:
+            return _leads_not()
         return response(error_code=int(error.code), error_message=error.message)
     row = partition(
         error_message="",
         leader_id=state.leader,
         leader_epoch=state.term,
         high_watermark=state.high_watermark,
-        current_voters=[_replica(each) for each in state.voters],
-        observers=[_replica(each) for each in state.observers],
+        current_voters=[_replica(each, request.version) for each in state.voters],
+        observers=[_replica(each, request.version) for each in state.observers],
     )
     return response(
         error_message="",
@@ -61,10 +68,18 @@ async def describe_quorum(
     )
 
 
-def _replica(replica: QuorumReplica) -> ReplicaState:
+def _leads_not() -> DescribeQuorumResponse:
+    """Return the answer of a controller that does not lead."""
+    row = partition(error_code=int(Code.NOT_LEADER_OR_FOLLOWER), error_message=ELSEWHERE)
+    return response(
+        error_message="", topics=[response.topics(topic_name=CLUSTER_METADATA, partitions=[row])]
+    )
+
+
+def _replica(replica: QuorumReplica, version: int) -> ReplicaState:
     return ReplicaState(
         replica_id=replica.node_id,
-        replica_directory_id=replica.directory_id,
+        replica_directory_id=replica.directory_id if version >= 2 else NO_DIRECTORY,
         log_end_offset=replica.log_end_offset,
         last_fetch_timestamp=replica.last_fetch_ms,
         last_caught_up_timestamp=replica.last_caught_up_ms,

@@ -14,6 +14,7 @@ from raftka.wire.messages.quorum import (
     AddRaftVoterResponse,
     RemoveRaftVoterRequest,
     RemoveRaftVoterResponse,
+    UpdateRaftVoterRequest,
 )
 
 MOST_ENDPOINTS = 10  # of one controller
@@ -29,7 +30,7 @@ async def add_raft_voter(
         return response(
             error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED), error_message=REFUSED[CLUSTER]
         )
-    endpoints = await request.finish(_read_endpoints(request))
+    endpoints = await request.finish(read_endpoints(request))
     command = AddVoter(
         body.cluster_id,
         body.voter_id,
@@ -40,11 +41,25 @@ async def add_raft_voter(
     try:
         await controller.ask(command, max(body.timeout_ms, 0) / 1000)
     except KafkaError as error:
-        return response(error_code=int(error.code), error_message=error.message)
+        code, message = shown(error)
+        return response(error_code=int(code), error_message=message)
     return response()
 
 
-def _read_endpoints(request: Request[AddRaftVoterRequest]) -> Steps[VoterEndpoints]:
+def shown(error: KafkaError) -> tuple[Code, str | None]:
+    """Return code and message. A controller that does not lead refuses as the replica of a
+    partition does. The outcome of a change is open when its leader resigns.
+    """
+    if error.code is Code.NOT_CONTROLLER:
+        return Code.NOT_LEADER_OR_FOLLOWER, ""
+    if error.code is Code.NETWORK_EXCEPTION:
+        return Code.REQUEST_TIMED_OUT, "The request timed out."
+    return error.code, error.message
+
+
+def read_endpoints(
+    request: Request[AddRaftVoterRequest] | Request[UpdateRaftVoterRequest],
+) -> Steps[VoterEndpoints]:
     """Return the end points, the first of each name and at most MOST_ENDPOINTS: a controller has
     two or three.
     """
@@ -69,5 +84,6 @@ async def remove_raft_voter(
     try:
         await controller.ask(command, REMOVE_S)
     except KafkaError as error:
-        return response(error_code=int(error.code), error_message=error.message)
+        code, message = shown(error)
+        return response(error_code=int(code), error_message=message)
     return response()

@@ -90,21 +90,28 @@ class ConnectionQuotas:
         def accept() -> Connection | None:
             if not self._context.metadata.published:
                 return None
-            limit = self._reached(listener)
-            if limit is not None:
-                self._context.metrics.hit(limit)
+            connection = self.admit(self._dispatcher, listener)
+            if connection is None:
                 return None
-            connection = ServerConnection(self._dispatcher, self._pool, listener)
             if logins is not None:
                 connection.gate = SaslGate(connection, logins)
-            self._connections[connection] = None
-            self._of_listener[listener] += 1
-            self._context.metrics.connections_made += 1
-            if not self._sweeping:
-                self._sweep_later()
             return connection if tls is None else tls.protect(connection)
 
         return accept
+
+    def admit(self, dispatcher: Dispatcher, listener: str) -> ServerConnection | None:
+        """Return a new connection of that listener; None: a limit is reached."""
+        limit = self._reached(listener)
+        if limit is not None:
+            self._context.metrics.hit(limit)
+            return None
+        connection = ServerConnection(dispatcher, self._pool, listener)
+        self._connections[connection] = None
+        self._of_listener[listener] += 1
+        self._context.metrics.connections_made += 1
+        if not self._sweeping:
+            self._sweep_later()
+        return connection
 
     def opened(self, connection: ServerConnection) -> None:
         """Check the limits of the client's address."""

@@ -10,6 +10,7 @@ goes on in a later turn.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -89,25 +90,27 @@ class Registration:
             import_module(self.module)
 
 
-HANDLERS: dict[int, Registration] = {}
+Handlers = dict[int, Registration]  # by API key; ApiVersions announces exactly these
+HANDLERS: Handlers = {}  # of brokers
+CONTROLLER_HANDLERS: Handlers = {}  # of the controllers' listener
 
 
-def register(module: str, apis: Iterable[AnyApi]) -> None:
-    """Register APIs: ApiVersions announces exactly these. The import of the module sets their
-    handlers.
-    """
-    HANDLERS.update((api.key, Registration(api, module)) for api in apis)
+def register(module: str, apis: Iterable[AnyApi], table: Handlers = HANDLERS) -> None:
+    """Register APIs. The import of the module sets their handlers."""
+    table.update((api.key, Registration(api, module)) for api in apis)
 
 
 def handles(
-    api: Api[Req, Resp], refused: Refusal[Req, Resp] = _refused
+    api: Api[Req, Resp],
+    refused: Refusal[Req, Resp] = _refused,
+    table: Handlers = HANDLERS,
 ) -> Callable[[Handler[Req, Taken, Resp]], Handler[Req, Taken, Resp]]:
     """Set the handler of a registered API. `refused` makes the answer to a request that failed as a
     whole; by default the top level `error_code` is set.
     """
 
     def handle(handler: Handler[Req, Taken, Resp]) -> Handler[Req, Taken, Resp]:
-        registration = HANDLERS[api.key]
+        registration = table[api.key]
         registration.handler, registration.refused = handler, refused
         registration.parts = tuple(
             [each.annotation for each in signature(handler).parameters.values()][1:]
@@ -126,12 +129,13 @@ class BoundParts(dict[int, tuple[object, ...]]):
     it imports the handler; later requests cost no Python call.
     """
 
-    def __init__(self, parts: Mapping[type, object]) -> None:
+    def __init__(self, parts: Mapping[type, object], handlers: Handlers) -> None:
         super().__init__()
         self.parts = parts
+        self._handlers = handlers
 
     def __missing__(self, key: int) -> tuple[object, ...]:
-        bound = self[key] = tuple([self.parts[each] for each in HANDLERS[key].parts])
+        bound = self[key] = tuple([self.parts[each] for each in self._handlers[key].parts])
         return bound
 
 
@@ -139,7 +143,9 @@ class Dispatcher:
     def __init__(self, context: BrokerContext, pool: FramePool) -> None:
         self.context = context
         self.pool = pool
-        self.parts = BoundParts({})  # the node calls `serve` when it has all its parts
+        self.handlers = HANDLERS
+        # the node calls `serve` when it has all its parts
+        self.parts = BoundParts({}, HANDLERS)
         self.reports = ConnectionReports(context.metrics, context.events)
         self.long_work = LongWork(context.runtime.clock, self.work_failed)
         self.long_requests: LongRequests[Request[Row]] = LongRequests(
@@ -158,7 +164,19 @@ class Dispatcher:
 
     def serve(self, parts: Mapping[type, object]) -> None:
         """Give handlers these parts, by the types with which handlers name them."""
-        self.parts = BoundParts(parts)
+        self.parts = BoundParts(parts, self.handlers)
+
+    def of_controllers(self) -> "Dispatcher":
+        """Return a dispatcher for the controllers' listener. It shares all else with this one:
+        connections, rights, quotas and long work.
+        """
+        other = copy(self)
+        other.handlers = CONTROLLER_HANDLERS
+        return other
+
+    def apis(self) -> list[AnyApi]:
+        """Return the APIs of this listener, in the order of their keys."""
+        return [self.handlers[key].api for key in sorted(self.handlers)]
 
     def announced(self, api: AnyApi, session: Session) -> Versions:
         """Return the versions that ApiVersions shows to this client; NO_VERSION: the API is not
@@ -197,7 +215,7 @@ class Dispatcher:
                     if not latency.at_once % SAMPLED:
                         latency.sum_s += SAMPLED * (self.now() - connection.received_s)
                 return
-        registration = HANDLERS.get(key)
+        registration = self.handlers.get(key)
         if (
             registration is None
             or version not in registration.api.versions
@@ -502,7 +520,9 @@ class Dispatcher:
             where=raised_at(error),
         )
         try:
-            row = _drained(HANDLERS[request.api.key].refused(request, Code.UNKNOWN_SERVER_ERROR))
+            row = _drained(
+                self.handlers[request.api.key].refused(request, Code.UNKNOWN_SERVER_ERROR)
+            )
             return request.encode(row) if row is not None else ()
         except Exception:
             request.connection.end("an error without text")
@@ -526,7 +546,7 @@ class Dispatcher:
         """
         if key != API_VERSIONS_KEY:
             raise ProtocolError(f"API key {key} version {version} is not supported")
-        api = HANDLERS[key].api
+        api = self.handlers[key].api
         announced = self.announced(api, connection.session)
         # raises when the frame has no header, and so is no request
         decode_request_header(frame, flexible=version > announced.high)

@@ -1,5 +1,5 @@
-"""DescribeQuorum (55, KIP-595, KIP-836, KIP-853), UpdateFeatures (57, KIP-584), AddRaftVoter and
-RemoveRaftVoter (80, 81, KIP-853).
+"""DescribeQuorum (55, KIP-595, KIP-836, KIP-853), UpdateFeatures (57, KIP-584), AddRaftVoter,
+RemoveRaftVoter and UpdateRaftVoter (80-82, KIP-853).
 """
 
 from raftka.wire.schema import api, row_classes
@@ -108,4 +108,35 @@ REMOVE_RAFT_VOTER = api(
 """,
 )
 
-__getattr__ = row_classes(DESCRIBE_QUORUM, UPDATE_FEATURES, ADD_RAFT_VOTER, REMOVE_RAFT_VOTER)
+UPDATE_RAFT_VOTER = api(
+    "UpdateRaftVoter",
+    82,
+    versions="0",
+    flexible="0+",
+    request="""
+    cluster_id                  string?
+    current_leader_epoch        int32
+    voter_id                    int32
+    voter_directory_id          uuid
+    listeners VoterListener[]
+        name                    string
+        host                    string
+        port                    uint16
+    k_raft_version_feature KRaftVersionFeature
+        min_supported_version   int16
+        max_supported_version   int16
+""",
+    response="""
+    throttle_time_ms            int32
+    error_code                  int16
+    current_leader CurrentLeader        @0
+        leader_id               int32=-1
+        leader_epoch            int32=-1
+        host                    string
+        port                    int32
+""",
+)
+
+__getattr__ = row_classes(
+    DESCRIBE_QUORUM, UPDATE_FEATURES, ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, UPDATE_RAFT_VOTER
+)

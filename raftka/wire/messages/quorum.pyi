@@ -2,8 +2,74 @@
 
 from collections.abc import Sequence
 
-from raftka.wire.field_types import Many, Rows
+from raftka.wire.field_types import Many, One, Rows
 from raftka.wire.schema import Api, Row
+
+class CurrentLeader(Row):
+    leader_id: int
+    leader_epoch: int
+    host: str
+    port: int
+    def __init__(
+        self,
+        *,
+        leader_id: int = ...,
+        leader_epoch: int = ...,
+        host: str = ...,
+        port: int = ...,
+    ) -> None: ...
+
+class UpdateRaftVoterResponse(Row):
+    throttle_time_ms: int
+    error_code: int
+    current_leader: One[CurrentLeader, CurrentLeader]
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = ...,
+        error_code: int = ...,
+        current_leader: CurrentLeader = ...,
+    ) -> None: ...
+
+class KRaftVersionFeature(Row):
+    min_supported_version: int
+    max_supported_version: int
+    def __init__(
+        self,
+        *,
+        min_supported_version: int = ...,
+        max_supported_version: int = ...,
+    ) -> None: ...
+
+class VoterListener(Row):
+    name: str
+    host: str
+    port: int
+    def __init__(
+        self,
+        *,
+        name: str = ...,
+        host: str = ...,
+        port: int = ...,
+    ) -> None: ...
+
+class UpdateRaftVoterRequest(Row):
+    cluster_id: str | None
+    current_leader_epoch: int
+    voter_id: int
+    voter_directory_id: bytes
+    listeners: Many[VoterListener, Sequence[VoterListener]]
+    k_raft_version_feature: One[KRaftVersionFeature, KRaftVersionFeature]
+    def __init__(
+        self,
+        *,
+        cluster_id: str | None = ...,
+        current_leader_epoch: int = ...,
+        voter_id: int = ...,
+        voter_directory_id: bytes = ...,
+        listeners: Rows[VoterListener] = ...,
+        k_raft_version_feature: KRaftVersionFeature = ...,
+    ) -> None: ...
 
 class RemoveRaftVoterResponse(Row):
     throttle_time_ms: int
@@ -237,3 +303,4 @@ DESCRIBE_QUORUM: Api[DescribeQuorumRequest, DescribeQuorumResponse]
 UPDATE_FEATURES: Api[UpdateFeaturesRequest, UpdateFeaturesResponse]
 ADD_RAFT_VOTER: Api[AddRaftVoterRequest, AddRaftVoterResponse]
 REMOVE_RAFT_VOTER: Api[RemoveRaftVoterRequest, RemoveRaftVoterResponse]
+UPDATE_RAFT_VOTER: Api[UpdateRaftVoterRequest, UpdateRaftVoterResponse]

@@ -142,3 +142,7 @@ STREAMS = [  # (exchanges, field, reason)
     ),
     ((187,), r"\.status\(0\)\.status_detail", HASH_ORDER),
 ]
+VOTERS: list[tuple[tuple[int, ...], str, str]] = [  # (exchanges, field, reason)
+    ((83,), "outcome", "without a leader an error after 30 s, in Kafka silence"),
+    ((89,), r".*observers\.2", "controllers join by themselves at once"),
+]

@@ -39,8 +39,9 @@ class ListenerMechanisms:
             context.events.warning, "kerberos_refused", context.runtime.clock.now
         )
 
-    def logins(self) -> Logins:
-        return Logins(self._context, self._rules, self._session_ms, self._start)
+    def logins(self, start: Callable[[str], ServerMechanism | None] | None = None) -> Logins:
+        """`start`: begins a login where it is not by the credentials in the metadata."""
+        return Logins(self._context, self._rules, self._session_ms, start or self._start)
 
     def _rules(self) -> Rules:
         settings = self._context.metadata.settings
