@@ -38,6 +38,7 @@ class ToolFailed(AssertionError):
 class JavaTools:
     program: Program
     bootstrap_servers: str
+    bootstrap_option: str = "--bootstrap-server"
 
     def __enter__(self) -> Self:
         self.jvm = subprocess.Popen(
@@ -66,7 +67,7 @@ class JavaTools:
         words = [
             given,
             TOOLS[tool],
-            "--bootstrap-server",
+            self.bootstrap_option,
             self.bootstrap_servers,
             *arguments,
             *more,

@@ -2,15 +2,21 @@
 load; the leader is removed; brokers without a vote follow.
 """
 
+from typing import Any
+
 import pytest
 
+from raftka.broker.controller import controller_host
 from raftka.chaos.simulated.cluster import CONTROLLER_PORT, Cluster
 from raftka.chaos.simulated.scene import Scene
 from raftka.chaos.simulation import PLANS, live
+from raftka.client.connection import open_connection
 from raftka.limits import QUORUM_VOTERS, Limit
+from raftka.metadata.commands import AddVoter
 from raftka.metadata.quorum import raft
 from raftka.runtime.simulated.world import World
-from raftka.wire.errors import Code
+from raftka.wire.errors import Code, KafkaError
+from tests.kit.broker.controller_security import TLS, sasl
 from tests.simulation.voters import (
     add,
     describe,
@@ -143,6 +149,48 @@ def test_a_controller_joins_by_itself() -> None:
         scene = whole_quorum(world, 3, controller_quorum_auto_join_enable="true")
         assert scene.cluster.settled(lambda: voters(scene) == [1, 2, 3], 20.0)
         scene.produce(2)
+
+
+@pytest.mark.parametrize("security", [TLS, sasl("SCRAM-SHA-512")], ids=["TLS", "SASL"])
+def test_a_voter_comes_where_controllers_have_security(security: dict[str, str]) -> None:
+    """The leader asks the end point as a client with its own certificate or login."""
+    with World(9) as world:
+        scene = whole_quorum(world, 3, **security)
+        assert add(scene, 2) == OK
+        assert add(scene, 3, port=CONTROLLER_PORT + 1) == (
+            Code.REQUEST_TIMED_OUT,
+            "Aborted add voter operation for since API_VERSIONS returned an error "
+            "BROKER_NOT_AVAILABLE",
+        )
+
+
+def test_one_end_point_is_tried_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[Any] = []
+
+    def opened(*given: Any, **named: Any) -> Any:
+        assert all(each.close_reason is not None for each in tried), "another one is still asked"
+        tried.append(open_connection(*given, **named))
+        return tried[-1]
+
+    with World(10) as world:
+        scene = whole_quorum(world, 3)
+        leader = scene.cluster.nodes[1].quorum.host
+        assert leader is not None
+        answers: list[KafkaError | None] = []
+
+        def ask(_: object) -> None:
+            for node_id in (2, 3):
+                at = (("CONTROLLER", "n9", CONTROLLER_PORT),)
+                command = AddVoter(None, node_id, directory_of(scene.cluster, node_id), at)
+                leader.submit(command, lambda error, _: answers.append(error))
+
+        monkeypatch.setattr(controller_host, "open_connection", opened)
+        process = world.machine("n1").node
+        assert process is not None
+        process.take(ask, None)
+        assert scene.cluster.settled(lambda: len(answers) == 2, 20.0)
+        assert [error.code for error in answers if error] == [Code.REQUEST_TIMED_OUT] * 2
+        assert 1 <= len(tried) <= 2
 
 
 def test_a_broker_finds_the_voters_that_came_later() -> None:

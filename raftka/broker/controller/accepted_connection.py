@@ -52,6 +52,7 @@ class AcceptedConnection:
         self._told = True
         if len(first) > SIZE_BYTES and first[SIZE_BYTES] == KAFKA and not self._becomes_client():
             return
+        self._first = bytearray()
         if first:
             self._inner.receive(memoryview(first))
         if not view:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.quorum_state import QuorumView
 from raftka.broker.controller.voter_changes import (
+    PENDING,
     WAIT_S,
     changed_set,
     check_answer,
@@ -106,6 +107,7 @@ class ControllerHost:
         # levels that the release of each controller supports, and its end points
         self.greeted: dict[int, Features] = {}
         self.endpoints: dict[int, VoterEndpoints] = {}
+        self._trying: ClientConnection | None = None  # to the end point of a node that comes
 
     @property
     def active(self) -> bool:
@@ -208,12 +210,15 @@ class ControllerHost:
 
     def _try_endpoint(self, command: AddVoter, done: Done) -> None:
         """Ask the node that comes for its versions, at the end point of the default listener; then
-        go on with the change.
+        go on with the change. Raises VotersRefused while another one is asked.
         """
+        if self._trying is not None:
+            raise VotersRefused(PENDING)
         name = self.context.metadata.settings["controller.listener.names"][0]
         host, port = next(each[1:] for each in command.endpoints if each[0] == name)
 
         def came(answer: ApiVersionsResponse | None, _: str | None) -> None:
+            self._trying = None
             connection.close("it has answered")
             try:
                 check_answer(command, answer)
@@ -225,7 +230,7 @@ class ControllerHost:
             else:
                 self._change_voters(command, done, self.clock.now() + WAIT_S, answers=True)
 
-        connection = open_connection(
+        connection = self._trying = open_connection(
             self.context.runtime.network, (host, port), "add voter", secured=self._secured()
         )
         request = API_VERSIONS.request(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from raftka.metadata.quorum.raft import RaftCore
 
 WAIT_S = 2.0
+PENDING = "Request timed out waiting for leader to handle previous voter change request"
 
 
 def raises_kraft_version(records: Sequence[Record]) -> bool:
@@ -181,7 +182,7 @@ def _check(
                 Code.INVALID_REQUEST, "the node's release does not support kraft.version 1"
             )
     if core.voters_index > core.commit_index:
-        raise VotersRefused("Request timed out waiting for leader to handle previous voter change")
+        raise VotersRefused(PENDING)
 
 
 def _check_epoch(epoch: int, current: int) -> None:
