@@ -90,9 +90,10 @@ class EncodedRows(Generic[T]):
 
     @property
     def pieces(self) -> list[Piece]:
-        """The elements one behind the other, without their count."""
-        self._join()
-        return self._joined
+        """The elements one behind the other, without their count. The last of them are joined
+        with all else of the message, once.
+        """
+        return [*self._joined, *self._fresh] if self._joined else self._fresh
 
     def _join(self) -> None:
         self._joined += merge(self._fresh)
