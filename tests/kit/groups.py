@@ -11,6 +11,11 @@ from raftka.client.blocking.producer import Producer
 from raftka.wire.errors import Code
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
 from raftka.wire.messages.offsets import OFFSET_COMMIT
+from raftka.wire.messages.share_groups import SHARE_GROUP_HEARTBEAT
+from raftka.wire.messages.streams_groups import (
+    STREAMS_GROUP_HEARTBEAT,
+    StreamsGroupHeartbeatResponse,
+)
 
 JOIN, LEAVE, AWAY = 0, -1, -2  # epochs of a heartbeat
 
@@ -26,6 +31,62 @@ def produce(client: Client, where: Where, times_ms: Sequence[int], *, size: int 
 def commit(client: Client, group_id: str, offsets: Mapping[Where, int]) -> None:
     """Commit for a group without members."""
     assert commit_offsets(client, group_id, offsets, {}) == {}
+
+
+def share_beat(
+    client: Client, group_id: str, epoch: int, topics: Sequence[str] = (), member_id: str = "m" * 22
+) -> int:
+    """Send the heartbeat of a member of a share group; return its epoch."""
+    request = SHARE_GROUP_HEARTBEAT.request(
+        group_id=group_id,
+        member_id=member_id,
+        member_epoch=epoch,
+        subscribed_topic_names=list(topics) or None,
+    )
+    answer = client.ask_coordinator(group_id, SHARE_GROUP_HEARTBEAT, request)
+    assert answer.error_code == Code.NONE, answer.error_message
+    return answer.member_epoch
+
+
+def streams_join(client: Client, group_id: str, topic: str) -> StreamsGroupHeartbeatResponse:
+    """Send the first heartbeat of a member of a streams group, whose one subtopology reads `topic`
+    and keeps its state in the changelog GROUP-store-changelog.
+    """
+    row = STREAMS_GROUP_HEARTBEAT.request
+    subtopology = row.topology.subtopologies(
+        subtopology_id="0",
+        source_topics=[topic],
+        state_changelog_topics=[
+            row.topology.subtopologies.state_changelog_topics(name=f"{group_id}-store-changelog")
+        ],
+    )
+    return _streams_beat(
+        client,
+        group_id,
+        member_epoch=0,
+        rebalance_timeout_ms=5000,
+        process_id="process",
+        user_endpoint=row.user_endpoint(host="app", port=7070),
+        topology=row.topology(subtopologies=[subtopology]),
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+    )
+
+
+def streams_beat(client: Client, group_id: str, epoch: int) -> StreamsGroupHeartbeatResponse:
+    return _streams_beat(client, group_id, member_epoch=epoch)
+
+
+def _streams_beat(client: Client, group_id: str, **fields: object) -> StreamsGroupHeartbeatResponse:
+    request = STREAMS_GROUP_HEARTBEAT.request(
+        group_id=group_id,
+        member_id="streams-member",
+        **fields,  # type: ignore[arg-type]
+    )
+    answer = client.ask_coordinator(group_id, STREAMS_GROUP_HEARTBEAT, request)
+    assert answer.error_code == Code.NONE, answer.error_message
+    return answer
 
 
 class Answer(NamedTuple):

@@ -24,7 +24,6 @@ from raftka.client.blocking.groups import (
     Committed,
     DescribedGroup,
     GroupMember,
-    commit_offsets,
     committed,
     delete_group,
     delete_offsets,
@@ -37,9 +36,10 @@ from raftka.client.blocking.groups import (
 from raftka.client.blocking.positions import Position
 from raftka.client.blocking.share_groups import (
     ShareOffset,
-    alter_share_offsets,
     delete_share_offsets,
     is_share_group,
+    move_offsets,
+    offsets_of_group,
     share_offsets,
 )
 from raftka.wire.errors import Code
@@ -200,7 +200,7 @@ def reset_offsets(
         read_position("--to", to, time.time(), words) if to is not None else Position("by", by or 0)
     )
     with connect(bootstrap_server) as client:
-        before = _offsets_of(client, group)
+        before = offsets_of_group(client, group)
         names = list(topics) or sorted({topic for topic, _ in before})
         if not names:
             raise CommandFailed(f"{group} has no offsets: name the topics")
@@ -222,14 +222,6 @@ def reset_offsets(
         finish(rows, ["group", "topic", "partition", "before", "offset"], output, refused)
 
 
-def _offsets_of(client: Client, group: str) -> dict[Where, int]:
-    """Return the committed offsets of a group, or the start offsets of a share group."""
-    if not is_share_group(client, group):
-        return committed(client, group)
-    starts = share_offsets(client, group).items()
-    return {where: offset.start for where, offset in starts if offset.start is not None}
-
-
 def _wanted(there: Iterable[Where], partitions: Sequence[int]) -> list[Where]:
     wanted = [where for where in there if not partitions or where[1] in partitions]
     missing = set(partitions) - {partition for _, partition in wanted}
@@ -241,13 +233,8 @@ def _wanted(there: Iterable[Where], partitions: Sequence[int]) -> list[Where]:
 def commit(
     client: Client, group: str, offsets: Mapping[Where, int], metadata: Mapping[Where, str]
 ) -> list[str]:
-    """Commit the offsets, or set the start offsets of a share group; return the refusals as
-    sentences.
-    """
-    if is_share_group(client, group):
-        refused = alter_share_offsets(client, group, offsets)
-    else:
-        refused = commit_offsets(client, group, offsets, metadata)
+    """Move the offsets of the group; return the refusals as sentences."""
+    refused = move_offsets(client, group, offsets, metadata)
     return [_refusal(f"{topic}-{index}", code) for (topic, index), code in sorted(refused.items())]
 
 
@@ -304,9 +291,8 @@ def export_offsets(groups: Sequence[str], bootstrap_server: str, output: str) ->
     with connect(bootstrap_server) as client:
         found, lost = fetch_offsets(client, groups)
         for group in describe_groups_by(client, SHARES, groups)[0]:
-            found[group] = {
-                where: Committed(offset, "") for where, offset in _offsets_of(client, group).items()
-            }
+            starts = offsets_of_group(client, group)
+            found[group] = {where: Committed(offset, "") for where, offset in starts.items()}
         rows = [
             {
                 "group": group,

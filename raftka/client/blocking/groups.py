@@ -62,7 +62,7 @@ class Subtopology(NamedTuple):
     id: str
     source_topics: Sequence[str]
     repartition_sources: Sequence[str]
-    repartition_sinks: Sequence[str]
+    sinks: Sequence[str]  # repartition topics that it writes
     changelogs: Sequence[str]
 
     @property
@@ -312,6 +312,11 @@ def _subtopologies(group: streams_groups.DescribedGroup) -> list[Subtopology]:
 
 def _tasks(rows: Sequence[streams_groups.DescribedTaskIds]) -> list[str]:
     return [f"{row.subtopology_id}_{index}" for row in rows for index in row.partitions]
+
+
+def subtopology_of(task: str) -> str:
+    """Return the id of a task's subtopology."""
+    return task.rpartition("_")[0]
 
 
 def _wheres(

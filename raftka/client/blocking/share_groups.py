@@ -4,7 +4,12 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from raftka.client.blocking.client import Client, Where, by_topic, check
-from raftka.client.blocking.groups import SHARES, describe_groups_by
+from raftka.client.blocking.groups import (
+    SHARES,
+    commit_offsets,
+    committed,
+    describe_groups_by,
+)
 from raftka.wire.messages.share_offsets import (
     ALTER_SHARE_GROUP_OFFSETS,
     DELETE_SHARE_GROUP_OFFSETS,
@@ -23,6 +28,25 @@ class ShareOffset(NamedTuple):
 
 def is_share_group(client: Client, group: str) -> bool:
     return group in describe_groups_by(client, SHARES, [group])[0]
+
+
+def offsets_of_group(client: Client, group: str) -> dict[Where, int]:
+    """Return the committed offsets of a group, or the start offsets of a share group."""
+    if not is_share_group(client, group):
+        return committed(client, group)
+    starts = share_offsets(client, group).items()
+    return {where: offset.start for where, offset in starts if offset.start is not None}
+
+
+def move_offsets(
+    client: Client, group: str, offsets: Mapping[Where, int], metadata: Mapping[Where, str]
+) -> dict[Where, int]:
+    """Commit offsets, or set the start offsets of a share group; return the error codes of the
+    partitions that were refused.
+    """
+    if is_share_group(client, group):
+        return alter_share_offsets(client, group, offsets)
+    return commit_offsets(client, group, offsets, metadata)
 
 
 def share_offsets(client: Client, group: str) -> dict[Where, ShareOffset]:

@@ -46,7 +46,6 @@ def clients(call: Call) -> Json:
         "total": len(rows),
         "members": sum(each.members for each in rows),
         "is_cut": known.is_cut,
-        "groups_not_asked": known.not_asked,
         "missing": dict(sorted(known.missing.items())),
     }
 

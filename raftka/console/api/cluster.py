@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import TypeVar
 
-from raftka.client.blocking.quorum import LEADER, Quorum
+from raftka.client.blocking.quorum import LEADER, OBSERVER, Quorum
 from raftka.console.call import Call
 from raftka.console.cluster.findings import (
     Situation,
@@ -105,7 +105,7 @@ def _brokers(
     sizes: Sizes | None,
     turns_p99_ms: Mapping[int, float],
 ) -> list[JsonObject]:
-    voters = {each.node_id for each in quorum.nodes if each.role != "observer"} if quorum else ()
+    voters = {each.node_id for each in quorum.nodes if each.role != OBSERVER} if quorum else ()
     found = []
     for node_id in sorted({*metadata.brokers, *metadata.missing}):
         known = metadata.brokers.get(node_id)
@@ -137,6 +137,9 @@ def _quorum(quorum: Quorum) -> JsonObject:
             {
                 "id": each.node_id,
                 "role": each.role,
+                "endpoints": [
+                    f"{host}:{port}" for _, host, port in quorum.endpoints.get(each.node_id, ())
+                ],
                 "is_current": is_current(each, quorum),
                 "offset": each.log_end_offset,
                 "lag": each.behind,
@@ -147,6 +150,7 @@ def _quorum(quorum: Quorum) -> JsonObject:
         "leader": quorum.leader,
         "epoch": quorum.epoch,
         "may_fail": may_fail(quorum),
+        "voters": sum(each.role != OBSERVER for each in quorum.nodes),
         "nodes": nodes,
     }
 

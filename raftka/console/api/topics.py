@@ -72,7 +72,8 @@ def topic(call: Call) -> Json:
     query=_paged("index", PARTITION_ORDERS, 100),
 )
 def partitions(call: Call) -> Json:
-    return list_partitions(call.view, call.path["topic"], _page(call))
+    with call.client() as client:
+        return list_partitions(call.view, client, call.path["topic"], _page(call))
 
 
 @route(

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from raftka.client.blocking.client import Client, Where, check
 from raftka.client.blocking.connection import ClientError
 from raftka.client.blocking.groups import (
-    commit_offsets,
     committed,
     delete_group,
     delete_offsets,
@@ -17,6 +16,13 @@ from raftka.client.blocking.groups import (
     find_targets,
 )
 from raftka.client.blocking.positions import Position
+from raftka.client.blocking.share_groups import (
+    delete_share_offsets,
+    is_share_group,
+    move_offsets,
+    offsets_of_group,
+    share_offsets,
+)
 from raftka.console.groups.history import name_member
 from raftka.wire.errors import Code, KafkaError, name_of_code
 
@@ -83,7 +89,7 @@ def preview_reset(
     `partitions`: empty for all of them. Raises BadChange, KafkaError, OSError.
     """
     position, options = position_of(to, value, time.time())
-    before = committed(client, group_id)
+    before = offsets_of_group(client, group_id)
     names = list(dict.fromkeys(topics)) or sorted({topic for topic, _ in before})
     if not names:
         raise BadChange(f"{group_id} has no offsets: name the topics")
@@ -112,10 +118,15 @@ def members_in_the_way(client: Client, group_id: str) -> list[str]:
 
 
 def reset(client: Client, group_id: str, offsets: Mapping[Where, int]) -> dict[Where, str]:
-    """Commit these offsets; return why partitions were refused. Raises KafkaError for a group with
-    members.
+    """Move the group's offsets; return why partitions were refused. Raises KafkaError for a group
+    with members.
     """
-    refused = commit_offsets(client, group_id, offsets, {})
+    try:
+        refused = move_offsets(client, group_id, offsets, {})
+    except KafkaError as error:
+        if error.code is not Code.NON_EMPTY_GROUP:
+            raise
+        raise _has_members(client, group_id) from None
     return _refusals(client, group_id, refused, len(offsets))
 
 
@@ -125,18 +136,28 @@ def delete_some(
     """Delete the offsets of these topics, or of some partitions of them; return how many were asked
     for, and why some were refused. Raises KafkaError.
     """
+    is_share = is_share_group(client, group_id)
+    offsets = share_offsets(client, group_id) if is_share else committed(client, group_id)
     wheres = [
         where
-        for where in sorted(committed(client, group_id))
+        for where in sorted(offsets)
         if where[0] in topics and (not partitions or where[1] in partitions)
     ]
     if not wheres:
         raise KafkaError(Code.RESOURCE_NOT_FOUND, f"{group_id} has no offset there")
+    if is_share:
+        if partitions:
+            text = f"{group_id} is a share group: offsets of whole topics are deleted"
+            raise KafkaError(Code.INVALID_REQUEST, text)
+        bad = delete_share_offsets(client, group_id, topics)
+        refused = {where: bad[where[0]] for where in wheres if where[0] in bad}
+    else:
+        refused = delete_offsets(client, group_id, wheres)
     return len(wheres), {
         where: name_of_code(code)
         if code != Code.GROUP_SUBSCRIBED_TO_TOPIC
         else "a member of the group reads the topic: stop its consumers first"
-        for where, code in delete_offsets(client, group_id, wheres).items()
+        for where, code in refused.items()
     }
 
 

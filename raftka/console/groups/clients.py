@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from raftka.client.blocking.groups import CLASSIC, CONSUMER, describe_groups
+from raftka.client.blocking.groups import describe_groups
 from raftka.console.groups.history import host_of
 from raftka.console.limits import DESCRIBED_GROUPS
 from raftka.console.rows import missing_nodes
@@ -31,7 +31,6 @@ class Clients(NamedTuple):
     found: Sequence[GroupClient]
     missing: Mapping[str, str]  # brokers and groups that have not answered, and why
     is_cut: bool  # more groups have members than were asked
-    not_asked: int  # share groups and groups of Streams: their members are not described here
 
 
 class ClientMonitor:
@@ -49,7 +48,7 @@ class ClientMonitor:
         session = self._session()
         groups = session.view.groups(GROUPS_S)
         alive = [each for each in groups.of.values() if each.state not in WITHOUT_MEMBERS]
-        asked = sorted(each.group_id for each in alive if each.type in (CLASSIC, CONSUMER))
+        asked = sorted(each.group_id for each in alive)
         most = DESCRIBED_GROUPS.value
         with session.client() as client:
             described, lost = describe_groups(client, asked[:most])
@@ -62,7 +61,7 @@ class ClientMonitor:
                 each.partitions += len(member.assigned)
                 each.groups.add(group_id)
         missing = {**missing_nodes(groups.missing), **lost}
-        return Clients(list(found.values()), missing, len(asked) > most, len(alive) - len(asked))
+        return Clients(list(found.values()), missing, len(asked) > most)
 
 
 MONITORS: Beside[Session, ClientMonitor] = Beside(ClientMonitor)

@@ -1,10 +1,11 @@
 """The page of one group as JSON: members, partitions with lag, history, findings."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from raftka.client.blocking.client import Client, Where
-from raftka.client.blocking.groups import GroupMember
+from raftka.client.blocking.groups import DescribedGroup, GroupMember, subtopology_of
 from raftka.console.groups.diagnosis import Finding, diagnose
 from raftka.console.groups.facts import Facts, PartitionFacts, read_facts, with_times
 from raftka.console.groups.history import Since, host_of, name_member
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from raftka.console.view.view import View
 
 PARTITION_ORDERS = ("-lag", "lag", "place", "-place", "still", "-still")
+READERS_SHOWN = 3  # members that read one share partition
 SPARKS = 120  # points of the curve of the lag
 
 
@@ -56,6 +58,8 @@ def describe_group(
         "partitions": [_partition(each, facts.now_s) for each in shown],
         "partition_count": len(facts.partitions),
         "topics": _topics(facts),
+        "topology": _topology(described) if described is not None else [],
+        "missing_topics": list(facts.missing_topics),
         "findings": [_finding(each) for each in diagnose(facts)],
         "events": [
             {"at_ms": round(each.at_s * 1000), "what": each.what, "text": each.text}
@@ -82,6 +86,27 @@ def _topics(facts: Facts) -> list[dict[str, Json]]:
             "is_read": any(each.owner is not None for each in own),
         }
         for topic, own in sorted(found.items())
+    ]
+
+
+def _topology(group: DescribedGroup) -> list[dict[str, Json]]:
+    """Return the subtopologies of a streams group, with the tasks that its members have."""
+    active: Counter[str] = Counter()
+    copies: Counter[str] = Counter()
+    for tasks in filter(None, [member.tasks for member in group.members]):
+        active.update(map(subtopology_of, tasks.active))
+        copies.update(map(subtopology_of, [*tasks.standby, *tasks.warmup]))
+    return [
+        {
+            "id": each.id,
+            "sources": list(each.source_topics),
+            "repartition_sources": list(each.repartition_sources),
+            "sinks": list(each.sinks),
+            "changelogs": list(each.changelogs),
+            "active_tasks": active[each.id],
+            "copies": copies[each.id],
+        }
+        for each in group.topology
     ]
 
 
@@ -131,6 +156,11 @@ def _member(member: GroupMember, facts: Facts) -> dict[str, Json]:
             {"partition": f"{where[0]}-{where[1]}", "holder": names.get(each.holder or "")}
             for where, each in sorted(awaited.items())
         ],
+        "tasks": {kind: list(own) for kind, own in member.tasks._asdict().items()}
+        if member.tasks is not None
+        else None,
+        "process_id": member.process_id,
+        "endpoint": f"{member.endpoint[0]}:{member.endpoint[1]}" if member.endpoint else None,
     }
 
 
@@ -152,11 +182,18 @@ def _partition(each: PartitionFacts, now_s: float) -> dict[str, Json]:
         "seconds_why": record.why if record is not None else "",
         "leader": each.leader,
         "error": each.error,
-        "owner": name_member(each.owner) if each.owner is not None else None,
+        "done_ahead": each.done_ahead,
+        "owner": _names(each.readers),
         "owner_id": each.owner.member_id if each.owner is not None else None,
         "still": _since(each.still),
         "is_held_back": each.is_held_back,
     }
+
+
+def _names(members: Sequence[GroupMember]) -> str | None:
+    names = ", ".join(map(name_member, members[:READERS_SHOWN]))
+    more = len(members) - READERS_SHOWN
+    return f"{names} and {more} more" if more > 0 else names or None
 
 
 def rounded(seconds: float | None) -> float | None:

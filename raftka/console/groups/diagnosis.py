@@ -12,6 +12,8 @@ from raftka.console.groups.history import REBALANCING, STABLE, Since, name_membe
 
 AWAY_EPOCH = -2  # of a static member that has left and may come back (KIP-848)
 MOST_MEMBERS = 5  # that have a finding of their own
+MOST_TOPICS = 5  # of a sentence
+NOT_READY = "NotReady"  # a streams group that lacks topics
 
 # levels, the worst first
 STUCK, SLOW, NOTE, FINE = "stuck", "slow", "note", "fine"
@@ -131,6 +133,26 @@ def _rebalancing(facts: Facts, thresholds: Thresholds) -> Iterator[Finding]:
         )
 
 
+def _not_ready(facts: Facts, _: Thresholds) -> Iterator[Finding]:
+    if facts.state != NOT_READY or not facts.members:
+        return
+    missing = facts.missing_topics
+    named = ", ".join(missing[:MOST_TOPICS])
+    if len(missing) > MOST_TOPICS:
+        named += f" and {len(missing) - MOST_TOPICS} more"
+    yield Finding(
+        "not_ready",
+        STUCK,
+        f"The topology needs topics that are not there: {named}."
+        if missing
+        else "Topics of the topology have another number of partitions than it needs.",
+        "Create the source topics. Brokers create the others, if the application may: its log says "
+        "why not.",
+        command("topics", "create", missing[0]) if missing else None,
+        since_s=facts.seen.state_since.at_s,
+    )
+
+
 def _held_by_member(facts: Facts, _: Thresholds) -> Iterator[Finding]:
     members = {each.member_id: each for each in facts.members}
     by_pair: dict[tuple[str, str | None], list[Where]] = {}
@@ -244,6 +266,8 @@ def _held_by_transaction(facts: Facts, _: Thresholds) -> Iterator[Finding]:
 
 
 def _offset_out_of_range(facts: Facts, _: Thresholds) -> Iterator[Finding]:
+    if facts.is_share:
+        return  # the leader of a share partition moves its start offset into the log
     before = [
         each
         for each in facts.partitions
@@ -314,15 +338,40 @@ def _nobody_reads(facts: Facts, _: Thresholds) -> Iterator[Finding]:
         )
 
 
+def _share_stands_still(facts: Facts, thresholds: Thresholds) -> Iterator[Finding]:
+    """Share partitions in which no further record is done: members share them, so none is named."""
+    still = [
+        each
+        for each in facts.partitions
+        if each.lag and each.readers and each.still is not None
+        if facts.is_share and facts.now_s - each.still.at_s >= thresholds.still
+    ]
+    if still:
+        since = max((each.still for each in still if each.still), key=lambda each: each.at_s)
+        wheres = [each.where for each in still]
+        yield Finding(
+            "share_stands_still",
+            STUCK,
+            f"{name_some(wheres)}: the first record is not done {_since(since, facts.now_s)}.",
+            "Look at the consumers: they do not poll or acknowledge, or release the record again "
+            "and again, until group.share.delivery.count.limit.",
+            _describe(facts),
+            wheres,
+            since.at_s,
+        )
+
+
 CAUSES: Sequence[Callable[[Facts, Thresholds], Iterable[Finding]]] = (
     _no_members,
     _rebalancing,
+    _not_ready,
     _held_by_member,
     _static_member_away,
     _no_leader,
     _held_by_transaction,
     _offset_out_of_range,
     _nobody_reads,
+    _share_stands_still,
 )
 
 
@@ -333,7 +382,7 @@ def _silent_members(facts: Facts, thresholds: Thresholds, blocked: set[Where]) -
     """Members whose committed offsets do not move while records wait. `blocked`: partitions that
     have another reason.
     """
-    if facts.state in REBALANCING:
+    if facts.state in REBALANCING or facts.is_share:
         return
     silent: dict[str, list[PartitionFacts]] = {}
     members: dict[str, GroupMember] = {}
@@ -443,6 +492,8 @@ def _all_read(facts: Facts, thresholds: Thresholds) -> Finding:
 
 
 def _more_consumers(facts: Facts) -> str:
+    if facts.is_share:
+        return "Add consumers: several may read one partition. Or make them handle records faster."
     busy = sum(1 for each in facts.members if each.assigned)
     partitions = sum(len(each.assigned) for each in facts.members)
     if busy < partitions:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from raftka.client.blocking.client import Client, Where, list_offsets_request
 from raftka.client.blocking.connection import ClientError
-from raftka.client.blocking.groups import DescribedGroup, GroupMember, describe_groups
+from raftka.client.blocking.groups import (
+    CLASSIC,
+    DESCRIPTIONS,
+    SHARE,
+    DescribedGroup,
+    GroupMember,
+    describe_groups,
+)
+from raftka.client.blocking.share_groups import ShareOffset, share_offsets
 from raftka.client.blocking.transaction_admin import (
     OpenTransaction,
     known_to_coordinators,
@@ -27,26 +35,36 @@ if TYPE_CHECKING:
 COMMITTED_S, STARTS_S, METADATA_S = 1.0, 5.0, 2.0  # how old a kept value of the view may be here
 NO_LEADER = -1
 UNKNOWN_TYPE = "unknown"
+DESCRIBED = (CLASSIC, *(each.type for each in DESCRIPTIONS))  # types
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
     where: Where
-    committed: int | None
+    committed: int | None  # of a share group its start offset: the first record that is not done
+    lag: int | None = None  # records that are not done
     start: int | None = None
     end: int | None = None
     stable: int | None = None  # the last stable offset: where readers of committed records stop
     leader: int | None = None  # NO_LEADER; None: there is no such partition
     error: str = ""  # Kafka's name of the error, if the end is not known
-    owner: GroupMember | None = None
+    # the members that have it: one, or several of a share group
+    readers: Sequence[GroupMember] = ()
     still: Since | None = None  # since when the committed offset is the same
     next_record: NextRecord | None = None  # None: not looked for, or nothing is left
 
     @property
-    def lag(self) -> int | None:
-        if self.committed is None or self.end is None:
+    def owner(self) -> GroupMember | None:
+        return self.readers[0] if self.readers else None
+
+    @property
+    def done_ahead(self) -> int | None:
+        """Records behind the committed offset that are done: a share group acknowledges each by
+        itself.
+        """
+        if self.lag is None or self.committed is None or self.end is None:
             return None
-        return max(0, self.end - self.committed)
+        return max(0, self.end - self.committed - self.lag)
 
     @property
     def is_held_back(self) -> bool:
@@ -92,6 +110,11 @@ class Facts:
     now_s: float  # seconds since 1970
     seen: Seen
     missing: Mapping[int, str]
+    missing_topics: Sequence[str] = ()  # that the topology of a streams group needs
+
+    @property
+    def is_share(self) -> bool:
+        return self.type == SHARE
 
     @property
     def members(self) -> Sequence[GroupMember]:
@@ -119,19 +142,27 @@ def read_facts(
     group = described.get(group_id)
     if group is None and group_id in lost:
         raise OSError(f"{group_id}: {lost[group_id]}")
-    if group is None and (listed is None or listed.type in ("classic", "consumer")):
+    if group is None and (listed is None or listed.type in DESCRIBED):
         raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
-    committed = view.committed([group_id], COMMITTED_S).get(group_id, {})
-    owners = group.owners if group is not None else {}
+    shares = None
+    if group is not None and group.type == SHARE:
+        shares = share_offsets(client, group_id)
+        starts = ((where, each.start) for where, each in shares.items())
+        committed = {where: start for where, start in starts if start is not None}
+    else:
+        committed = dict(view.committed([group_id], COMMITTED_S).get(group_id, {}))
+    readers = group.readers if group is not None else {}
     metadata = view.metadata(METADATA_S)
-    bounds = _Bounds(view, metadata, {*committed, *owners})
+    bounds = _Bounds(view, metadata, {*committed, *readers})
     now_s = now()
     state = group.state if group is not None else listed.state if listed is not None else ""
     seen = histories.see(now_s, group_id, state, group, (committed, bounds.ends))
     partitions = [
-        bounds.facts(where, committed.get(where), owners.get(where), seen.still.get(where))
-        for where in sorted({*committed, *owners})
+        bounds.facts(where, committed.get(where), readers.get(where, ()), seen.still.get(where))
+        for where in sorted({*committed, *readers})
     ]
+    if shares is not None:
+        partitions = [_of_share(each, shares.get(each.where)) for each in partitions]
     partitions, missing = _with_next(view, metadata, times, partitions)
     return Facts(
         group_id,
@@ -144,7 +175,22 @@ def read_facts(
         now_s,
         seen,
         {**groups.missing, **bounds.missing, **missing},
+        _missing_topics(group, metadata) if group is not None else (),
     )
+
+
+def _of_share(partition: PartitionFacts, offset: ShareOffset | None) -> PartitionFacts:
+    """Return the facts with the lag that the share coordinator knows. Members of a share group may
+    read what is not committed: open transactions hold them back only where they choose so.
+    """
+    return replace(partition, lag=offset.lag if offset is not None else None, stable=None)
+
+
+def _missing_topics(group: DescribedGroup, metadata: "Metadata") -> list[str]:
+    named = {
+        name for each in group.topology for name in (*each.sources, *each.sinks, *each.changelogs)
+    }
+    return sorted(named - metadata.topics.keys())
 
 
 class _Bounds:
@@ -183,19 +229,20 @@ class _Bounds:
         self,
         where: Where,
         committed: int | None,
-        owner: GroupMember | None,
+        readers: Sequence[GroupMember],
         still: Since | None,
     ) -> PartitionFacts:
-        there = self._metadata.partition(where)
+        there, end = self._metadata.partition(where), self.ends.get(where)
         return PartitionFacts(
             where,
             committed,
+            max(0, end - committed) if committed is not None and end is not None else None,
             self.starts.get(where),
-            self.ends.get(where),
+            end,
             self.stables.get(where),
             there.leader if there is not None else None,
             self._failed.get(where, ""),
-            owner,
+            readers,
             still,
         )
 

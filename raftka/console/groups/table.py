@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from raftka.client.blocking.client import Where
+from raftka.client.blocking.groups import SHARE
 from raftka.console.groups.facts import METADATA_S, next_records
 from raftka.console.groups.memory import Memory
 from raftka.console.groups.next_records import NextRecord
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 ORDERS = ("-lag", "lag", "-seconds", "seconds", "name", "-name", "state", "-state", "type", "-type")
 TYPES = ("any", "classic", "consumer", "share", "streams")
 COMMITTED_S, LAGS_S = 5.0, 10.0
+OF_SHARE = "a share group commits no offsets: its own page reads those of its partitions"
 TOO_MANY = "it has many partitions: its own page reads their times"
 
 
@@ -162,7 +164,7 @@ def _row(group: "Group", lag: RowLag) -> dict[str, Json]:
         "coordinator": group.coordinator,
         "lag": lag.records,
         "seconds": lag.seconds,
-        "seconds_why": lag.why,
+        "seconds_why": OF_SHARE if group.type == SHARE else lag.why,
         "topics": list(lag.topics),
     }
 

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from raftka.client.blocking.client import Where
+from raftka.client.blocking.client import Client, Where
+from raftka.client.blocking.topics import EligibleReplicas, find_eligible_replicas
 from raftka.console.dead_letters.finding import PATTERNS, matching
 from raftka.console.rows import missing_nodes
 from raftka.console.topics.table import SOUND
@@ -83,9 +84,10 @@ def describe_topic(view: View, name: str) -> JsonObject:
     }
 
 
-def list_partitions(view: View, name: str, page: Page) -> JsonObject:
+def list_partitions(view: View, client: Client, name: str, page: Page) -> JsonObject:
     """Return a page of partitions with their offsets and replicas."""
     topic = find_topic(view, name)
+    eligible = find_eligible_replicas(client, [name])
     wheres = _wheres(topic)
     starts, ends = view.offsets(wheres, EARLIEST), view.offsets(wheres, LATEST)
     replicas = view.replicas(name)
@@ -104,7 +106,11 @@ def list_partitions(view: View, name: str, page: Page) -> JsonObject:
             "messages": messages.get(where),
             "bytes": sizes.get(each.index),
             "rate": rates.get(where, 0.0) if rates is not None else None,
-            "replicas": _replicas(each, replicas.by_partition.get(each.index, ())),
+            "replicas": _replicas(
+                each,
+                replicas.by_partition.get(each.index, ()),
+                eligible.get(where, EligibleReplicas()),
+            ),
         }
         for each, where in zip(topic.partitions, wheres, strict=True)
     ]
@@ -165,7 +171,9 @@ def _largest(replicas: Replicas) -> dict[int, int]:
     }
 
 
-def _replicas(partition: Partition, found: Sequence[Replica]) -> list[Json]:
+def _replicas(
+    partition: Partition, found: Sequence[Replica], eligible: EligibleReplicas
+) -> list[Json]:
     """The replicas in the order of the assignment, whose first is the preferred leader."""
     own = {each.node_id: each for each in found if not each.future}
     moving = {each.node_id: each for each in found if each.future}
@@ -176,6 +184,8 @@ def _replicas(partition: Partition, found: Sequence[Replica]) -> list[Json]:
             {
                 "broker": node_id,
                 "in_sync": node_id in partition.isr,
+                "eligible": node_id in eligible.elr,
+                "last_known": node_id in eligible.last_known,
                 "offline": node_id in partition.offline,
                 "bytes": replica.size if replica is not None else None,
                 "lag": replica.lag if replica is not None else None,

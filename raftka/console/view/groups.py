@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from raftka.client.blocking.client import Where
+from raftka.client.blocking.groups import CLASSIC, SHARE
 from raftka.console.limits import GROUPS_OF_REQUEST
 from raftka.console.view.brokers import Brokers
 from raftka.console.view.cached import Effort
@@ -14,7 +15,6 @@ from raftka.wire.messages.groups import LIST_GROUPS
 from raftka.wire.messages.offsets import OFFSET_FETCH, OffsetFetchRequest
 
 BY_NAME = 9  # the last version of OffsetFetch with names of topics
-CLASSIC, SHARE = "classic", "share"
 
 
 class Group(NamedTuple):

@@ -39,6 +39,18 @@ def test_a_dead_broker_is_a_finding_until_it_is_back(small: tuple[Cluster, OpenP
     page.wait_for("!document.body.innerText.includes('Broker 2 is gone')")
 
 
+def test_voters_and_eligible_replicas_are_shown(small: tuple[Cluster, OpenPage]) -> None:
+    cluster, open_page = small
+    page = open_page("/#/")
+    page.wait_for_text("3 voters, 0 observers")
+    roles = page.texts("section:has(#quorum-title) tbody .badge")
+    assert sorted(roles) == ["voter", "voter", "voter, leader"]
+    topic = cluster.create_topic(replication_factor=3, min_insync_replicas=3)
+    cluster.kill(2)
+    page.evaluate(f"location.hash = '#/topics/{topic}?tab=partitions'")
+    page.wait_for_text("eligible")
+
+
 def test_a_console_that_is_gone_is_told_and_comes_back_by_itself(
     browser: Browser, cluster: Cluster
 ) -> None:

@@ -11,10 +11,19 @@ import pytest
 from raftka.client.blocking.client import Client
 from raftka.client.blocking.connection import addresses_of
 from raftka.client.blocking.groups import committed
+from raftka.client.blocking.share_groups import alter_share_offsets
 from raftka.testing import Cluster
 from tests.console.browser.conftest import PHONE, WIDE, OpenPage
 from tests.kit.axe import TOO_WIDE, axe_script, check_with_axe
-from tests.kit.groups import ConsumerMember, commit, produce
+from tests.kit.groups import (
+    LEAVE,
+    ConsumerMember,
+    commit,
+    produce,
+    share_beat,
+    streams_beat,
+    streams_join,
+)
 
 READY = "document.querySelector('main h1') && !document.querySelector('.waiting')"
 
@@ -152,6 +161,34 @@ def test_the_parts_of_a_group_have_no_finding(
     page.click("button", "Preview")
     page.wait_for("document.querySelector('dialog table')")
     assert check_with_axe(page, axe) == []
+
+
+def test_a_share_group_and_a_streams_group_have_pages(
+    open_page: OpenPage, client: Client, lagging: str, axe: str
+) -> None:
+    topic = topic_of(lagging)
+    share, streams = f"share-{topic}", f"streams-{topic}"
+    share_beat(client, share, 0, [topic])
+    share_beat(client, share, LEAVE)
+    assert alter_share_offsets(client, share, {(topic, 0): 4}) == {}
+    share_beat(client, share, 0, [topic])
+    streams_join(client, streams, topic)
+    page = open_page(f"/#/groups/{share}")
+    page.wait_for_text("Done ahead")
+    page.wait_for_text(f"{topic}-0")
+    assert "4" in page.texts("tbody tr")[0].split()
+    assert check_with_axe(page, axe) == []
+    page.evaluate(f"location.hash = '#/groups/{share}?tab=members'")
+    page.wait_for_text("shop")
+    page.evaluate(f"location.hash = '#/groups/{streams}?tab=members'")
+    page.wait_for_text("app:7070")
+    page.evaluate(f"location.hash = '#/groups/{streams}?tab=topology'")
+    page.wait_for_text(f"{streams}-store-changelog")
+    page.wait_for("document.querySelector('[aria-label=Subtopologies] tbody tr')")
+    assert check_with_axe(page, axe) == []
+    assert page.evaluate(TOO_WIDE) <= 0
+    share_beat(client, share, LEAVE)
+    streams_beat(client, streams, LEAVE)
 
 
 def test_keys_alone_lead_to_a_reset(open_page: OpenPage, client: Client, lagging: str) -> None:

@@ -37,6 +37,8 @@ def test_brokers_partitions_quorum_and_disks(api: Api, cluster: Cluster) -> None
     assert found["partitions"]["offline"] == found["partitions"]["under_replicated"] == 0
     assert found["controller"] in (1, 2, 3)
     assert found["quorum"]["may_fail"] == 1
+    assert found["quorum"]["voters"] == len(found["quorum"]["nodes"]) == 3
+    assert all(each["endpoints"] for each in found["quorum"]["nodes"])
     assert [each["role"] for each in found["quorum"]["nodes"]].count("leader") == 1
     assert {each["broker"] for each in found["directories"]} == {1, 2, 3}
     assert found["missing"] == {}

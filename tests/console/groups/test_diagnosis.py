@@ -333,7 +333,7 @@ def test_a_type_that_is_not_described_is_named(
     cluster: Cluster, client: Client, look: Look
 ) -> None:
     commit(client, "queue", {(cluster.create_topic(partitions=1), 0): 0})
-    facts = replace(look("queue").facts(), type="share", described=None)
+    facts = replace(look("queue").facts(), type="later", described=None)
     (found,) = diagnose(facts)
     assert (found.cause, found.level) == ("not_described", "note")
-    assert "type share" in found.text
+    assert "type later" in found.text

@@ -74,10 +74,9 @@ class ClientsView extends View {
   }
 
   /** @param {any} data */
-  table({ clients, total, is_cut, groups_not_asked }) {
+  table({ clients, total, is_cut }) {
     return html`
       ${is_cut ? html`<p class="notice warn">Very many groups have members: some are not here.</p>` : null}
-      ${groups_not_asked ? html`<p class="notice">Without ${counted(groups_not_asked, "share group or group of Streams", "share groups and groups of Streams")}.</p>` : null}
       <data-table
         label="Clients"
         .columns=${COLUMNS}

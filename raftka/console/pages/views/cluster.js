@@ -294,7 +294,9 @@ function quorum({ quorum }) {
       title: "Node",
       cell: (/** @type {any} */ v) =>
         html`<b>${v.id}</b>
-          ${v.role === "leader" ? html`<span class="badge accent">leader</span>` : v.role === "observer" ? html`<span class="badge">observer</span>` : null}`,
+          <span class=${v.role === "leader" ? "badge accent" : "badge"}
+            >${v.role === "leader" ? "voter, leader" : v.role}</span
+          >`,
     },
     {
       key: "state",
@@ -304,6 +306,12 @@ function quorum({ quorum }) {
           .kind=${v.is_current ? "good" : "bad"}
           .text=${!v.is_current ? "silent" : v.role === "leader" ? "leads" : "follows"}
         ></status-dot>`,
+    },
+    {
+      key: "endpoints",
+      title: "Address",
+      cell: (/** @type {any} */ v) => html`<span class="mono">${v.endpoints[0] ?? "–"}</span>`,
+      desk: true,
     },
     {
       key: "offset",
@@ -329,7 +337,10 @@ function quorum({ quorum }) {
     <section class="card" aria-labelledby="quorum-title">
       <div class="card-head">
         <h2 id="quorum-title">Quorum of controllers</h2>
-        <span class="muted">epoch ${count(quorum.epoch)}</span>
+        <span class="muted"
+          >${counted(quorum.voters, "voter")}, ${counted(quorum.nodes.length - quorum.voters, "observer")}, epoch
+          ${count(quorum.epoch)}</span
+        >
       </div>
       <p class="body">
         ${

@@ -59,6 +59,9 @@ class GroupView extends View {
                 .tabs=${[
                   { id: "lag", title: "Partitions", count: count(data.partition_count) },
                   { id: "members", title: "Members", count: count(data.member_count) },
+                  ...(data.topology.length
+                    ? [{ id: "topology", title: "Topology", count: count(data.topology.length) }]
+                    : []),
                   { id: "topics", title: "Topics", count: count(data.topics.length) },
                   { id: "history", title: "History" },
                 ]}
@@ -77,7 +80,7 @@ class GroupView extends View {
 
   get tab() {
     const { tab = "lag" } = this.query;
-    return ["lag", "members", "topics", "history"].includes(tab) ? tab : "lag";
+    return ["lag", "members", "topology", "topics", "history"].includes(tab) ? tab : "lag";
   }
 
   buttons() {
@@ -98,6 +101,8 @@ class GroupView extends View {
     switch (this.tab) {
       case "members":
         return members(data);
+      case "topology":
+        return topology(data);
       case "topics":
         return this.topics(data);
       case "history":
@@ -108,10 +113,10 @@ class GroupView extends View {
   }
 
   /** @param {any} data */
-  partitions({ partitions, partition_count, now_ms }) {
+  partitions({ partitions, partition_count, now_ms, type }) {
     return html`<data-table
       label="Partitions of the group"
-      .columns=${partitionColumns(now_ms)}
+      .columns=${partitionColumns(now_ms, type === "share")}
       .rows=${partitions}
       .key=${(/** @type {any} */ p) => `${p.topic}-${p.partition}`}
       .href=${(/** @type {any} */ p) => link(["topics", p.topic], { tab: "partitions" })}
@@ -171,7 +176,7 @@ class GroupView extends View {
     const { value: label, kind = "number" } = PLACES[to];
     return html`
       <form class="card" aria-labelledby="reset-title" @submit=${(/** @type {Event} */ e) => this.preview(e)}>
-        <h2 id="reset-title">Move the committed offsets</h2>
+        <h2 id="reset-title">Move the offsets of the group</h2>
         <div class="body stack">
           <div class="tools">
             <label
@@ -417,8 +422,8 @@ function findings({ findings }) {
   `;
 }
 
-/** @param {number} now */
-const partitionColumns = (now) => [
+/** @param {number} now @param {boolean} isShare */
+const partitionColumns = (now, isShare) => [
   {
     key: "place",
     title: "Partition",
@@ -434,7 +439,25 @@ const partitionColumns = (now) => [
     cell: (/** @type {any} */ p) => count(p.lag),
   },
   { key: "seconds", title: "Behind", number: true, cell: behind },
-  { key: "committed", title: "Committed", number: true, cell: (/** @type {any} */ p) => count(p.committed), desk: true },
+  {
+    key: "committed",
+    title: isShare ? "Start" : "Committed",
+    number: true,
+    cell: (/** @type {any} */ p) => count(p.committed),
+    desk: true,
+  },
+  ...(isShare
+    ? [
+        {
+          key: "done_ahead",
+          title: "Done ahead",
+          hint: "Records behind the start offset that are delivered and done",
+          number: true,
+          desk: true,
+          cell: (/** @type {any} */ p) => count(p.done_ahead),
+        },
+      ]
+    : []),
   {
     key: "end",
     title: "End",
@@ -445,8 +468,8 @@ const partitionColumns = (now) => [
   },
   {
     key: "still",
-    title: "Last commit",
-    hint: "Since when the committed offset is the same, as far as this console has watched",
+    title: isShare ? "Last moved" : "Last commit",
+    hint: `Since when the ${isShare ? "start" : "committed"} offset is the same, as far as this console has watched`,
     sort: true,
     descending: true,
     number: true,
@@ -458,7 +481,7 @@ const partitionColumns = (now) => [
   },
   {
     key: "owner",
-    title: "Member",
+    title: isShare ? "Members" : "Member",
     cell: (/** @type {any} */ p) => p.owner ?? html`<span class="muted">none</span>`,
   },
   {
@@ -486,8 +509,10 @@ function members({ members, member_count, is_described, type, epoch }) {
           <br /><small class="muted mono">${m.id}</small>`,
     },
     { key: "host", title: "Host", sort: true, cell: (/** @type {any} */ m) => html`<span class="mono">${m.host}</span>${m.rack ? html` <span class="badge">${m.rack}</span>` : null}` },
-    { key: "assigned", title: "Has", wide: true, cell: (/** @type {any} */ m) => places(m.assigned) },
-    ...(isNew
+    ...(type === "streams"
+      ? TASKS
+      : [{ key: "assigned", title: "Has", wide: true, cell: (/** @type {any} */ m) => places(m.assigned) }]),
+    ...(isNew && type !== "share"
       ? [
           {
             key: "to_revoke",
@@ -495,6 +520,10 @@ function members({ members, member_count, is_described, type, epoch }) {
             wide: true,
             cell: (/** @type {any} */ m) => moving(m),
           },
+        ]
+      : []),
+    ...(isNew
+      ? [
           {
             key: "epoch",
             title: "Epoch",
@@ -517,6 +546,56 @@ function members({ members, member_count, is_described, type, epoch }) {
       empty="No consumer is a member"
     ></data-table>
     ${member_count > members.length ? html`<p class="muted">and ${counted(member_count - members.length, "more member")}</p>` : null}`;
+}
+
+/** Tasks of a member of a streams group, and where it answers interactive queries. */
+const TASKS = [
+  { key: "active", title: "Active tasks", wide: true, cell: (/** @type {any} */ m) => places(m.tasks.active) },
+  {
+    key: "standby",
+    title: "Standby tasks",
+    wide: true,
+    cell: (/** @type {any} */ m) =>
+      html`${places(m.tasks.standby)}${m.tasks.warmup.length ? html` <span class="badge warn">warming up</span> ${places(m.tasks.warmup)}` : null}`,
+  },
+  {
+    key: "endpoint",
+    title: "End point",
+    desk: true,
+    cell: (/** @type {any} */ m) => html`<span class="mono" title=${`process ${m.process_id}`}>${m.endpoint ?? "–"}</span>`,
+  },
+];
+
+/** Subtopologies of a streams group. @param {any} data */
+function topology({ topology, missing_topics }) {
+  const missing = new Set(missing_topics);
+  const names = (/** @type {string[]} */ topics) =>
+    topics.length
+      ? topics.map(
+          (name, at) =>
+            html`${at ? ", " : ""}${missing.has(name) ? html`${name} <span class="badge bad">missing</span>` : html`<a href=${link(["topics", name])}>${name}</a>`}`,
+        )
+      : html`<span class="muted">–</span>`;
+  const column = (/** @type {string} */ key, /** @type {string} */ title) => ({
+    key,
+    title,
+    wide: true,
+    cell: (/** @type {any} */ t) => names(t[key]),
+  });
+  return html`<data-table
+    label="Subtopologies"
+    .columns=${[
+      { key: "id", title: "Subtopology", number: true },
+      column("sources", "Reads"),
+      column("repartition_sources", "Reads, repartitioned"),
+      column("sinks", "Writes, repartitioned"),
+      column("changelogs", "Changelogs"),
+      { key: "active_tasks", title: "Active tasks", number: true },
+      { key: "copies", title: "Copies", hint: "Standby tasks, and those that warm up", number: true },
+    ]}
+    .rows=${topology}
+    .key=${(/** @type {any} */ t) => t.id}
+  ></data-table>`;
 }
 
 /** @param {string[]} names */

@@ -306,7 +306,7 @@ const PARTITIONS = [
 ];
 
 /** @param {any} partition @param {any} replica */
-function replica(partition, { broker, in_sync, offline, lag, path, bytes: size, moves_to }) {
+function replica(partition, { broker, in_sync, eligible, last_known, offline, lag, path, bytes: size, moves_to }) {
   const kind = offline
     ? "bad"
     : in_sync
@@ -323,6 +323,8 @@ function replica(partition, { broker, in_sync, offline, lag, path, bytes: size, 
       : "not in sync";
   const more = [
     `broker ${broker}: ${state}`,
+    eligible ? "it has all committed records, and may lead" : "",
+    last_known ? "among the last that might lead" : "",
     lag ? `${counted(lag, "record")} behind` : "",
     size === null ? "" : bytes(size),
     path ?? "",
@@ -330,7 +332,7 @@ function replica(partition, { broker, in_sync, offline, lag, path, bytes: size, 
   ];
   return html`<span class="badge ${kind}" title=${more.filter(Boolean).join(", ")}
     >${broker}<span class="visually-hidden"> ${state} </span
-    >${!in_sync && lag ? html` −${short(lag)}` : null}</span
+    >${eligible ? " eligible" : last_known ? " last known" : null}${!in_sync && lag ? html` −${short(lag)}` : null}</span
   > `;
 }
 
