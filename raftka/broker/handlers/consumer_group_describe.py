@@ -6,7 +6,7 @@ from functools import partial
 
 from raftka.broker.context import MetadataCache
 from raftka.broker.handlers.consumer_group_heartbeat import check_served
-from raftka.broker.handlers.group_descriptions import (
+from raftka.broker.handlers.modern_groups import (
     MAY_NOT_DESCRIBE,
     assignment_row,
     check_topics,

@@ -40,7 +40,7 @@ def join_group(
         member_id=body.member_id,
         instance_id=body.group_instance_id,
         client_id=session.client_id or "",
-        client_host="/" + session.peer.rpartition(":")[0].strip("[]"),  # as Java writes an address
+        client_host=session.java_host,
         session_timeout_ms=body.session_timeout_ms,
         rebalance_timeout_ms=body.rebalance_timeout_ms if version >= 1 else body.session_timeout_ms,
         protocol_type=body.protocol_type,

@@ -1,10 +1,8 @@
-"""Requests that describe groups of the new protocols: consumer, share and streams groups. Knows
-none of them: a handler gives the command to the coordinator, and makes the row of a group.
-
-A group that is named twice is described once.
+"""Requests about groups of the new protocols: consumer, share and streams groups. Knows none of
+them.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from raftka.broker.handlers.coordinator_request import UNAVAILABLE, ask_of_each
@@ -12,9 +10,11 @@ from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.work.long_work import Steps
-from raftka.coordinator.consumer.commands import Target
+from raftka.coordinator.consumer.commands import ConsumerBeat, Target
+from raftka.coordinator.share.commands import ShareBeat
+from raftka.limits import SUBSCRIBED_NAMES
 from raftka.metadata.image import MetadataImage
-from raftka.wire.errors import Code, KafkaError
+from raftka.wire.errors import Code, KafkaError, check_limit
 from raftka.wire.schema import Resp, Row
 
 MAY_NOT_DESCRIBE = "The group has described topic(s) that the client is not authorized to describe."
@@ -22,6 +22,49 @@ MAY_NOT_DESCRIBE = "The group has described topic(s) that the client is not auth
 Found = TypeVar("Found")  # a group, as the coordinator describes it
 Assignment = TypeVar("Assignment", bound=Row)  # of a member: its partitions by topic
 Describe = Request[Any]  # names `group_ids`, and is answered with `groups`
+
+
+# heartbeats
+
+
+def read_subscription(
+    request: Request[Row], names: Sequence[str] | None
+) -> Steps[tuple[str, ...] | None]:
+    """Return the topics that a member subscribes to; None: the same as before. Raises
+    INVALID_REQUEST, TOPIC_AUTHORIZATION_FAILED.
+    """
+    if names is None:
+        return None
+    check_limit(SUBSCRIBED_NAMES, len(names), code=Code.INVALID_REQUEST)
+    for name in names:
+        if not request.may("DESCRIBE", (TOPIC, name)):
+            raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
+        yield
+    return tuple(names)
+
+
+def beat_row(response: type[Resp], answer: ConsumerBeat | ShareBeat | KafkaError) -> Resp:
+    if isinstance(answer, KafkaError):
+        return response(error_code=int(answer.code), error_message=answer.message)
+    assignment = None
+    if answer.assignment is not None:
+        make = response.struct.inner["assignment"].row
+        row = make.struct.inner["topic_partitions"].row
+        assignment = make(
+            topic_partitions=[
+                row(topic_id=topic_id, partitions=list(partitions))
+                for topic_id, partitions in answer.assignment.items()
+            ]
+        )
+    return response(
+        member_id=answer.member_id,
+        member_epoch=answer.epoch,
+        heartbeat_interval_ms=answer.interval_ms,
+        assignment=assignment,
+    )
+
+
+# descriptions
 
 
 def refuse_each(request: Describe, code: Code) -> Steps[Any]:
@@ -42,7 +85,7 @@ def describe_each(
     group_row: Callable[[Found], Steps[Row]],
 ) -> Steps[Resp | Delayed]:
     """Return the answer: for each group the row that `group_row` makes of the coordinator's answer,
-    or that of the error that it raises.
+    or that of the error that it raises. A group that is named twice is described once.
     """
     asked = dict.fromkeys(request.body.group_ids)
     make = response.struct.inner["groups"].row

@@ -3,7 +3,7 @@
 from functools import partial
 
 from raftka.broker.context import MetadataCache
-from raftka.broker.handlers.group_descriptions import (
+from raftka.broker.handlers.modern_groups import (
     MAY_NOT_DESCRIBE,
     assignment_row,
     check_topics,

@@ -2,15 +2,14 @@
 
 from raftka.broker.context import MetadataCache
 from raftka.broker.handlers.coordinator_request import ask, check_group
+from raftka.broker.handlers.modern_groups import beat_row, read_subscription
 from raftka.broker.handlers.parts import CoordinatorParts
-from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.work.long_work import Steps
 from raftka.coordinator.share.commands import ShareBeat, ShareHeartbeat
-from raftka.limits import SUBSCRIBED_NAMES
 from raftka.versions import SHARE_VERSION
-from raftka.wire.errors import Code, KafkaError, check_limit
+from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.share_groups import (
     SHARE_GROUP_HEARTBEAT,
     ShareGroupHeartbeatRequest,
@@ -29,19 +28,15 @@ def share_group_heartbeat(
     body, session = request.body, request.session
     check_served(metadata)
     check_group(request, "READ", body.group_id)
-    check_limit(SUBSCRIBED_NAMES, len(body.subscribed_topic_names or ()), code=Code.INVALID_REQUEST)
-    for name in body.subscribed_topic_names or ():
-        if not request.may("DESCRIBE", (TOPIC, name)):
-            raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
-        yield
+    topics = yield from read_subscription(request, body.subscribed_topic_names)
     command = ShareHeartbeat(
         group_id=body.group_id,
         member_id=body.member_id,
         epoch=body.member_epoch,
         rack_id=body.rack_id,
         client_id=session.client_id or "",
-        client_host="/" + session.peer.rpartition(":")[0].strip("[]"),  # as Java writes an address
-        topics=None if body.subscribed_topic_names is None else tuple(body.subscribed_topic_names),
+        client_host=session.java_host,
+        topics=topics,
     )
     return ask(request, coordinators, body.group_id, command, _answer)
 
@@ -55,18 +50,4 @@ def check_served(metadata: MetadataCache) -> None:
 def _answer(
     request: Request[ShareGroupHeartbeatRequest], answer: ShareBeat | KafkaError
 ) -> ShareGroupHeartbeatResponse:
-    if isinstance(answer, KafkaError):
-        return response(error_code=int(answer.code), error_message=answer.message)
-    row = response(
-        member_id=answer.member_id,
-        member_epoch=answer.epoch,
-        heartbeat_interval_ms=answer.interval_ms,
-    )
-    if answer.assignment is not None:
-        topic_row = response.assignment.topic_partitions
-        topics = [
-            topic_row(topic_id=topic_id, partitions=list(partitions))
-            for topic_id, partitions in answer.assignment.items()
-        ]
-        row.assignment = response.assignment(topic_partitions=topics)
-    return row
+    return beat_row(response, answer)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from raftka.broker.context import MetadataCache
-from raftka.broker.handlers.group_descriptions import check_topics, describe_each, refuse_each
+from raftka.broker.handlers.modern_groups import check_topics, describe_each, refuse_each
 from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.handlers.streams_group_heartbeat import check_served
 from raftka.broker.network.access.authorizer import GROUP

@@ -99,7 +99,7 @@ def _read_command(request: Request[StreamsGroupHeartbeatRequest]) -> Steps[Strea
         instance_id=body.instance_id,
         rack_id=body.rack_id,
         client_id=session.client_id or "",
-        client_host="/" + session.peer.rpartition(":")[0].strip("[]"),  # as Java writes an address
+        client_host=session.java_host,
         rebalance_timeout_ms=body.rebalance_timeout_ms,
         topology=topology,
         owned=_read_owned(body),

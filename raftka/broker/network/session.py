@@ -30,6 +30,16 @@ class Session:
     quotas: Applied | None = None  # that applied at the last request
 
     @property
+    def host(self) -> str:
+        """The client's address, without the port."""
+        return self.peer.rpartition(":")[0].strip("[]")
+
+    @property
+    def java_host(self) -> str:
+        """The same, as Java writes an address."""
+        return f"/{self.host}"
+
+    @property
     def is_raftka(self) -> bool:
         """Return whether a node or tool of raftka is the client: no ceiling holds for it."""
         return self.software[0] == SOFTWARE_NAME

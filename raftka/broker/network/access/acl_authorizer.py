@@ -125,7 +125,7 @@ def _line(session: Session, operation: str, resource: Resource) -> dict[str, str
 
 def _host(session: Session) -> str:
     """Return the client's address as Java writes it: IPv6 in full, IPv4 as it is."""
-    host = session.peer.rpartition(":")[0].strip("[]")
+    host = session.host
     try:
         address = ip_address(host)
     except ValueError:  # a simulated network has names, no addresses
