@@ -23,8 +23,12 @@ from raftka.coordinator.commands import (
     OffsetsFetched,
 )
 from raftka.coordinator.consumer.group import ConsumerGroup
-from raftka.coordinator.consumer.offsets import check_consumer_commit, check_consumer_fetch
 from raftka.coordinator.machine import Context, Outcome, Record, Steps, Ticket, Topics
+from raftka.coordinator.offset_checks import (
+    check_consumer_commit,
+    check_member_fetch,
+    check_streams_commit,
+)
 from raftka.coordinator.records import (
     LONGEST_STRING,
     NO_TIME,
@@ -35,7 +39,6 @@ from raftka.coordinator.records import (
     offset_value,
 )
 from raftka.coordinator.streams.group import StreamsGroup
-from raftka.coordinator.streams.offsets import check_streams_commit, check_streams_fetch
 from raftka.coordinator.timers import Timers
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.rows import ZERO_UUID
@@ -218,10 +221,8 @@ def fetch(
 
 def _offsets(group: Group | None, command: FetchOffsets, topics: Topics) -> Steps[OffsetsFetched]:
     """Never an error of a classic group's; who has not committed reads -1."""
-    if isinstance(group, ConsumerGroup):
-        check_consumer_fetch(group, command)
-    elif isinstance(group, StreamsGroup):
-        check_streams_fetch(group, command)
+    if isinstance(group, ConsumerGroup | StreamsGroup):
+        check_member_fetch(group, command)
     if command.topics is None:
         return OffsetsFetched(
             tuple((yield from _all_of(group, topics))) if group is not None else ()

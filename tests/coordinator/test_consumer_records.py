@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from raftka.coordinator.commands import Protocol
 from raftka.coordinator.consumer.records import (
     CURRENT,
+    FORM,
     GROUP,
     KINDS,
     MEMBER,
@@ -18,13 +19,10 @@ from raftka.coordinator.consumer.records import (
     Classic,
     Current,
     Epoch,
-    MemberState,
     Resolved,
     Said,
-    Targets,
     current_record,
     group_record,
-    key,
     member_record,
     read_key,
     read_value,
@@ -33,6 +31,7 @@ from raftka.coordinator.consumer.records import (
     targets_record,
     tombstone,
 )
+from raftka.coordinator.modern.records import MemberState, Targets
 from raftka.versions import NewerFormat
 
 EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True, database=None)
@@ -158,4 +157,4 @@ def test_values_that_cannot_be_read(what: int, value: bytes) -> None:
 
 
 def test_a_key_holds_the_whole_name() -> None:
-    assert read_key(key(MEMBER, "g", "x" * 32767)) == (MEMBER, "g", "x" * 32767)
+    assert read_key(FORM.key(MEMBER, "g", "x" * 32767)) == (MEMBER, "g", "x" * 32767)

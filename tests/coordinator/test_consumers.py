@@ -32,10 +32,14 @@ from raftka.coordinator.consumer.commands import (
 )
 from raftka.coordinator.consumer.draft import Draft
 from raftka.coordinator.consumer.group import ConsumerGroup, State
-from raftka.coordinator.consumer.records import MEMBER, MemberState, Said
-from raftka.coordinator.consumer.timers import REVOKE
+from raftka.coordinator.consumer.records import (
+    MEMBER,
+    Said,
+)
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.machine import Context, Outcome, Record
+from raftka.coordinator.modern.records import MemberState
+from raftka.coordinator.modern.soft import REVOKE
 from raftka.coordinator.protocol import read_assignment
 from raftka.wire.errors import KafkaError
 from tests.coordinator.world import FakeTopics, consumer_view, outcome_of, subscription

@@ -14,10 +14,8 @@ from raftka.coordinator.consumer.records import (
     Classic,
     Current,
     Epoch,
-    MemberState,
     Resolved,
     Said,
-    Targets,
     current_record,
     member_record,
     regex_record,
@@ -27,6 +25,7 @@ from raftka.coordinator.consumer.records import (
 )
 from raftka.coordinator.consumer.records import group_record as epoch_record
 from raftka.coordinator.machine import Record
+from raftka.coordinator.modern.records import MemberState, Targets
 from raftka.coordinator.records import (
     GroupMember,
     GroupMetadata,

@@ -2,10 +2,12 @@
 
 import pytest
 
-from raftka.coordinator.consumer.records import Epoch, Targets
+from raftka.coordinator.consumer.records import Epoch
 from raftka.coordinator.machine import Record
+from raftka.coordinator.modern.records import Targets
 from raftka.coordinator.share.records import (
     CURRENT,
+    FORM,
     GROUP,
     MEMBER,
     PARTITIONS,
@@ -15,7 +17,6 @@ from raftka.coordinator.share.records import (
     Topic,
     current_record,
     group_record,
-    key,
     member_record,
     partitions_record,
     read_key,
@@ -65,9 +66,9 @@ def test_the_bytes_are_kafkas(record: Record, value: str) -> None:
 
 
 def test_keys_are_kafkas() -> None:
-    assert key(MEMBER, "ga", A).hex() == "000a000267610016" + "41" * 22
-    assert key(GROUP, "ga").hex() == "000b00026761"
-    assert read_key(key(CURRENT, "ga", A)) == (CURRENT, "ga", A)
+    assert FORM.key(MEMBER, "ga", A).hex() == "000a000267610016" + "41" * 22
+    assert FORM.key(GROUP, "ga").hex() == "000b00026761"
+    assert read_key(FORM.key(CURRENT, "ga", A)) == (CURRENT, "ga", A)
 
 
 def test_a_topic_without_partitions_is_none() -> None:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from raftka.coordinator.machine import Record
+from raftka.coordinator.modern.records import MemberState
 from raftka.coordinator.streams.records import (
     CURRENT,
+    FORM,
     GROUP,
     KINDS,
     MEMBER,
@@ -18,10 +20,8 @@ from raftka.coordinator.streams.records import (
     TARGETS,
     TOPOLOGY,
     Current,
-    MemberState,
     current_record,
     group_record,
-    key,
     member_record,
     read_key,
     read_value,
@@ -59,7 +59,7 @@ def test_kafkas_records_are_read_and_written_with_the_same_bytes() -> None:
     seen = set()
     for record in RECORDS:
         what, group_id, member_id = read_key(record.key)
-        assert key(what, group_id, member_id) == record.key
+        assert FORM.key(what, group_id, member_id) == record.key
         seen.add((what, record.value is None))
         if record.value is not None:
             value = read_value(what, record.value)

@@ -14,9 +14,9 @@ from raftka.coordinator.classic import sync as classic_sync
 from raftka.coordinator.classic.group import ClassicGroup, Member
 from raftka.coordinator.consumer.group import ConsumerGroup
 from raftka.coordinator.consumer.groups import ConsumerGroups
-from raftka.coordinator.consumer.timers import SESSION
 from raftka.coordinator.consumer.visible_topics import VisibleTopics
 from raftka.coordinator.groups import GroupCoordinator
+from raftka.coordinator.modern.soft import SESSION
 from raftka.coordinator.records import read_offset_key
 from raftka.wire.errors import Code, KafkaError
 from tests.mutants.registry import mutant, part_of

@@ -3,9 +3,15 @@ come out.
 """
 
 from raftka.broker.work.long_work import drained
+from raftka.coordinator.modern.records import MemberState
 from raftka.coordinator.streams.group import StreamsGroup
 from raftka.coordinator.streams.reconciliation import reconcile
-from raftka.coordinator.streams.records import CURRENT, MEMBER, Current, MemberState, Said
+from raftka.coordinator.streams.records import (
+    CURRENT,
+    MEMBER,
+    Current,
+    Said,
+)
 from raftka.coordinator.streams.tasks import Held, Tasks
 from tests.mutants.directed import finds
 from tests.scenario import Words

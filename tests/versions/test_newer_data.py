@@ -312,7 +312,7 @@ VALUES: dict[str, tuple[str, Record]] = {
     "classic group": ("__consumer_offsets", Record(offsets.group_key("g"), b"\0\5later")),
     "consumer group": (
         "__consumer_offsets",
-        Record(consumer.key(consumer.GROUP, "g"), b"\0\1later"),
+        Record(consumer.FORM.key(consumer.GROUP, "g"), b"\0\1later"),
     ),
     "transactional id": (
         "__transaction_state",

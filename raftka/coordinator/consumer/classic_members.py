@@ -18,11 +18,13 @@ from raftka.coordinator.commands import (
 )
 from raftka.coordinator.consumer.decisions import ConsumerDecision
 from raftka.coordinator.consumer.group import NOBODY, ConsumerGroup, Member
-from raftka.coordinator.consumer.heartbeat import NAME_LENGTH, check_instance, check_room, unknown
+from raftka.coordinator.consumer.heartbeat import check_room
 from raftka.coordinator.consumer.reconciliation import Owned, waits_for_others
-from raftka.coordinator.consumer.records import Classic, MemberState
+from raftka.coordinator.consumer.records import Classic
 from raftka.coordinator.consumer.timers import JOIN, SYNC
 from raftka.coordinator.machine import Steps, Topics
+from raftka.coordinator.modern.admission import NAME_LENGTH, check_instance, named_member
+from raftka.coordinator.modern.records import MemberState
 from raftka.coordinator.protocol import Named, read_subscription, version_of, write_assignment
 from raftka.wire.errors import Code, KafkaError
 
@@ -92,7 +94,7 @@ def _say(decision: ConsumerDecision, command: Join, member_id: str) -> tuple[Own
 
 def sync(decision: ConsumerDecision, command: Sync) -> Synced:
     """Raises KafkaError."""
-    member = _check(decision.group, command.member_id, command.instance_id)
+    member = named_member(decision.group, command.member_id, command.instance_id)
     classic = _classic(member)
     if command.generation_id != member.current.epoch:
         raise KafkaError(Code.ILLEGAL_GENERATION)
@@ -123,7 +125,7 @@ def sync(decision: ConsumerDecision, command: Sync) -> Synced:
 
 def heartbeat(decision: ConsumerDecision, command: Heartbeat) -> None:
     """Raises KafkaError, also where the session goes on."""
-    member = _check(decision.group, command.member_id, command.instance_id)
+    member = named_member(decision.group, command.member_id, command.instance_id)
     _classic(member)
     if command.generation_id != member.current.epoch:
         raise KafkaError(Code.ILLEGAL_GENERATION)
@@ -154,7 +156,7 @@ def leave(group: ConsumerGroup, command: Leave) -> tuple[list[Member], Left]:
     for member_id, instance_id in command.members:
         try:
             known = group.static_member(instance_id)
-            member = _check(
+            member = named_member(
                 group,
                 known.member_id if known is not None and not member_id else member_id,
                 instance_id,
@@ -164,15 +166,6 @@ def leave(group: ConsumerGroup, command: Leave) -> tuple[list[Member], Left]:
         except KafkaError as error:
             errors.append(error.code)
     return list(gone.values()), Left(tuple(errors))
-
-
-def _check(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member:
-    if instance_id is not None:
-        return check_instance(group.static_member(instance_id), member_id, instance_id)
-    member = group.members.get(member_id)
-    if member is None:
-        raise unknown(group, member_id)
-    return member
 
 
 def _classic(member: Member) -> Classic:

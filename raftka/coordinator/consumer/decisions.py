@@ -11,12 +11,17 @@ from raftka.coordinator.consumer.commands import ConsumerSettings
 from raftka.coordinator.consumer.draft import Draft
 from raftka.coordinator.consumer.group import ConsumerGroup, Member, hash_of
 from raftka.coordinator.consumer.reconciliation import Owned, reconcile
-from raftka.coordinator.consumer.records import Epoch, MemberState, Said, Targets
+from raftka.coordinator.consumer.records import (
+    Epoch,
+    Said,
+)
 from raftka.coordinator.consumer.regex import compiled
-from raftka.coordinator.consumer.timers import REVOKE, SESSION, Ring, Soft
+from raftka.coordinator.consumer.timers import Soft
 from raftka.coordinator.consumer.visible_topics import VisibleTopics
 from raftka.coordinator.decision import Decision
 from raftka.coordinator.machine import Steps, Topics
+from raftka.coordinator.modern.records import MemberState, Targets
+from raftka.coordinator.modern.soft import REVOKE, SESSION, Ring
 from raftka.limits import REGEXES_OF_GROUP
 from raftka.wire.errors import Code, LimitRefused
 

@@ -13,11 +13,12 @@ from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequ
 from enum import StrEnum
 from hashlib import blake2b
 from itertools import chain
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from raftka.coordinator.consumer.commands import Target
 from raftka.coordinator.consumer.records import (
     CURRENT,
+    FORM,
     GROUP,
     MEMBER,
     REGEX,
@@ -26,19 +27,19 @@ from raftka.coordinator.consumer.records import (
     Current,
     Epoch,
     Epochs,
-    MemberState,
     Resolved,
     Said,
-    Targets,
-    tombstone,
 )
 from raftka.coordinator.consumer.visible_topics import VisibleTopics
-from raftka.coordinator.machine import Record, Topics
+from raftka.coordinator.machine import Topics
 from raftka.coordinator.memory_budget import MEMBER_BYTES, STRING_BYTES
-from raftka.coordinator.overlay import Overlay
+from raftka.coordinator.modern.group import Member as CommonMember
+from raftka.coordinator.modern.group import StaticGroup
+from raftka.coordinator.modern.records import MemberState, Targets, Untyped
 from raftka.coordinator.records import CommittedOffset, offset_prefix
 
 K = TypeVar("K")
+V = TypeVar("V")
 
 LEFT = -1  # epochs of who goes for good
 AWAY = -2  # and of a static member that will be back
@@ -52,15 +53,8 @@ class State(StrEnum):
     STABLE = "Stable"
 
 
-class Member:
-    """Replaced, never changed."""
-
-    __slots__ = ("current", "member_id", "said")
-
-    def __init__(self, member_id: str, said: Said, current: Current) -> None:
-        self.member_id = member_id
-        self.said = said
-        self.current = current
+class Member(CommonMember[Said, Current]):
+    __slots__ = ()
 
     def follows(self, targets: Targets) -> bool:
         """It has all that they say."""
@@ -72,13 +66,25 @@ NOTHING = Current()
 NO_TARGETS = Targets(-1)
 
 
-class ConsumerGroup:
+class ConsumerGroup(StaticGroup[Member]):
+    form = FORM
+    of_member = (CURRENT, TARGET, MEMBER)
+    layered = (
+        "members",
+        "static",
+        "target",
+        "owners",
+        "subscriptions",
+        "names",
+        "regexes",
+        "regex_members",
+        "protocols",
+    )
+
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
+        super().__init__(group_id)
         self.offset_prefix = offset_prefix(group_id)
         self.offsets: dict[str, dict[int, CommittedOffset]] = {}
-        self.members: MutableMapping[str, Member] = {}
-        self.static: MutableMapping[str, str] = {}  # member id by instance id
         self.epoch = Epoch(FIRST_EPOCH)
         self.targets = NO_TARGETS
         self.target: MutableMapping[str, Target] = {}  # by member
@@ -97,24 +103,6 @@ class ConsumerGroup:
         self.in_log = False
         self.pending = ()  # ids given out here are not waited for
 
-    def copy(self) -> "ConsumerGroup":
-        """To decide on: what is decided is not so before it is replayed."""
-        other = ConsumerGroup.__new__(ConsumerGroup)
-        other.__dict__.update(self.__dict__)
-        for name in (
-            "members",
-            "static",
-            "target",
-            "owners",
-            "subscriptions",
-            "names",
-            "regexes",
-            "regex_members",
-            "protocols",
-        ):
-            setattr(other, name, Overlay(getattr(self, name)))
-        return other
-
     # what it is
 
     @property
@@ -132,11 +120,6 @@ class ConsumerGroup:
             State.STABLE
             if all(member.follows(self.targets) for member in self.members.values())
             else State.RECONCILING
-        )
-
-    def static_member(self, instance_id: str | None) -> Member | None:
-        return (
-            self.members.get(self.static.get(instance_id, "")) if instance_id is not None else None
         )
 
     def owner(self, topic_id: bytes, partition: int) -> str | None:
@@ -178,10 +161,7 @@ class ConsumerGroup:
 
     # records
 
-    def apply(self, what: int, name: str, value: Any) -> None:
-        """Apply a record; `value` as consumer_records.read_value has it, None for a tombstone. A
-        group's own tombstone is not for it.
-        """
+    def apply(self, what: int, name: str, value: Untyped) -> None:
         if what == GROUP:
             self.epoch = value
         elif what == TARGETS:
@@ -204,7 +184,7 @@ class ConsumerGroup:
             member_id, said, before.current if before is not None else NOTHING
         )
         if before is not None and before.said.instance_id != said.instance_id:
-            self._forget_instance(before)
+            self.forget_instance(before.said.instance_id, member_id)
         if said.instance_id is not None:
             self.static[said.instance_id] = member_id
         self._count(before.said if before is not None else NOBODY, -1)
@@ -224,7 +204,7 @@ class ConsumerGroup:
         member = self.members.pop(member_id, None)
         if member is not None:
             self._disown(member)
-            self._forget_instance(member)
+            self.forget_instance(member.said.instance_id, member_id)
             self._count(member.said, -1)
 
     def _count(self, said: Said, by: int) -> None:
@@ -254,24 +234,15 @@ class ConsumerGroup:
             if self.owners.get((topic_id, partition)) == member.member_id:
                 del self.owners[topic_id, partition]
 
-    def _forget_instance(self, member: Member) -> None:
-        instance_id = member.said.instance_id
-        if instance_id is not None and self.static.get(instance_id) == member.member_id:
-            del self.static[instance_id]
-
-    def tombstones(self) -> Iterator[Record]:
-        """In the order in which Kafka's replay wants them: a member has nothing left before it
-        goes, nor a group.
-        """
-        what: tuple[tuple[int, Iterable[str]], ...] = (
-            (CURRENT, self.members),
-            (TARGET, {**self.members, **self.target}),
-            (TARGETS, ("",)),
-            (MEMBER, self.members),
-            (REGEX, self.regexes),
-            (GROUP, ("",)),
-        )
-        return (tombstone(kind, self.group_id, name) for kind, names in what for name in names)
+    def record_names(self) -> dict[int, Iterable[str]]:
+        return {
+            CURRENT: self.members,
+            TARGET: {**self.members, **self.target},
+            TARGETS: ("",),
+            MEMBER: self.members,
+            REGEX: self.regexes,
+            GROUP: ("",),
+        }
 
 
 def weight_of(member: Member | None) -> int:
@@ -289,7 +260,7 @@ def _all(current: Current) -> Iterator[tuple[bytes, int]]:
                 yield topic_id, partition
 
 
-def _put(values: MutableMapping[K, Any], name: K, value: Any) -> None:
+def _put(values: MutableMapping[K, V], name: K, value: V | None) -> None:
     if value is None:
         values.pop(name, None)
     else:

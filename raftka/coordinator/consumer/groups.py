@@ -29,16 +29,16 @@ from raftka.coordinator.consumer.migration import check_upgrade, downgrade, may_
 from raftka.coordinator.consumer.records import (
     GROUP,
     MEMBER,
-    MemberState,
     Resolved,
-    Targets,
     read_key,
     read_value,
 )
 from raftka.coordinator.consumer.regex import compiled
-from raftka.coordinator.consumer.timers import DOWNGRADED, REVOKE, Ring, Soft
+from raftka.coordinator.consumer.timers import DOWNGRADED, Soft
 from raftka.coordinator.decision import Decision
 from raftka.coordinator.machine import Context, Outcome, Record, Steps, Ticket, Topics
+from raftka.coordinator.modern.records import MemberState, Targets
+from raftka.coordinator.modern.soft import REVOKE, Ring
 from raftka.coordinator.records import group_tombstone
 from raftka.coordinator.streams.group import StreamsGroup
 from raftka.coordinator.timers import Timers
@@ -367,7 +367,7 @@ class ConsumerGroups:
             return
         group.apply(what, name, value)
         if what == MEMBER and value is None and group_id in self.soft:
-            self.soft[group_id].all_off(self._timers, name)
+            self.soft[group_id].forget_member(name, self._timers)
 
     def remove(self, group_id: str) -> None:
         """There is no such consumer group any more; a timer for what comes in its place goes on."""

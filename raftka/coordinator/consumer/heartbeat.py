@@ -18,49 +18,49 @@ from raftka.coordinator.consumer.group import (
 from raftka.coordinator.consumer.reconciliation import Owned
 from raftka.coordinator.consumer.records import Current
 from raftka.coordinator.machine import Steps
-from raftka.limits import MEMBERS_OF_GROUP
+from raftka.coordinator.modern.admission import (
+    NAME_LENGTH,
+    check_size,
+    fenced,
+    named_member,
+    refuse,
+    unreleased,
+)
 from raftka.wire.errors import Code, KafkaError
-
-NAME_LENGTH = 256  # characters of a client's name that records keep
 
 
 def check(command: ConsumerHeartbeat, settings: ConsumerSettings) -> None:
     """Raises INVALID_REQUEST, UNSUPPORTED_ASSIGNOR; in Kafka's order and words."""
     if command.needs_member_id or command.epoch != 0:
-        _refuse(not command.member_id, "MemberId can't be empty.")
-    _refuse(not command.group_id, "GroupId can't be empty.")
-    _refuse(command.instance_id == "", "InstanceId can't be empty.")
-    _refuse(command.rack_id == "", "RackId can't be empty.")
+        refuse(not command.member_id, "MemberId can't be empty.")
+    refuse(not command.group_id, "GroupId can't be empty.")
+    refuse(command.instance_id == "", "InstanceId can't be empty.")
+    refuse(command.rack_id == "", "RackId can't be empty.")
     if command.epoch == 0:
-        _refuse(
+        refuse(
             command.rebalance_timeout_ms == -1,
             "RebalanceTimeoutMs must be provided in first request.",
         )
-        _refuse(
+        refuse(
             command.owned is None or bool(command.owned),
             "TopicPartitions must be empty when (re-)joining.",
         )
         nothing = command.topics is None and command.regex is None
-        _refuse(
+        refuse(
             nothing,
             "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when "
             "(re-)joining.",
         )
     elif command.epoch == AWAY:
-        _refuse(command.instance_id is None, "InstanceId can't be null.")
+        refuse(command.instance_id is None, "InstanceId can't be null.")
     else:
-        _refuse(command.epoch < AWAY, "MemberEpoch is invalid.")
+        refuse(command.epoch < AWAY, "MemberEpoch is invalid.")
     if command.assignor is not None and command.assignor not in settings.assignors:
         known = ", ".join(settings.assignors)
         raise KafkaError(
             Code.UNSUPPORTED_ASSIGNOR,
             f"ServerAssignor {command.assignor} is not supported. Supported assignors: {known}.",
         )
-
-
-def _refuse(wrong: bool, message: str) -> None:
-    if wrong:
-        raise KafkaError(Code.INVALID_REQUEST, message)
 
 
 def beat(decision: ConsumerDecision, command: ConsumerHeartbeat) -> Steps[ConsumerBeat]:
@@ -104,16 +104,8 @@ def check_room(
     instance_id: str | None,
 ) -> None:
     """Raises GROUP_MAX_SIZE_REACHED for a member that is new."""
-    most = min(settings.max_size, MEMBERS_OF_GROUP.value)
-    if (
-        len(group.members) >= most
-        and member_id not in group.members
-        and instance_id not in group.static
-    ):
-        raise KafkaError(
-            Code.GROUP_MAX_SIZE_REACHED,
-            f"The consumer group has reached its maximum capacity of {most} members.",
-        )
+    if member_id not in group.members and instance_id not in group.static:
+        check_size(group.members, settings.max_size, "consumer")
 
 
 # whose place it is
@@ -123,16 +115,9 @@ def _place(decision: ConsumerDecision, command: ConsumerHeartbeat, member_id: st
     """Return the member that the heartbeat is of, as it was, after its epoch was checked. Raises
     KafkaError.
     """
-    group, instance_id = decision.group, command.instance_id
     if command.epoch == 0:
-        return _joining(decision, member_id, instance_id)
-    if instance_id is not None:
-        return _at_its_epoch(
-            check_instance(group.static_member(instance_id), member_id, instance_id), command
-        )
-    known = group.members.get(member_id)
-    if known is None:
-        raise unknown(group, member_id)
+        return _joining(decision, member_id, command.instance_id)
+    known = named_member(decision.group, command.member_id, command.instance_id)
     return _at_its_epoch(known, command)
 
 
@@ -147,34 +132,9 @@ def _joining(decision: ConsumerDecision, member_id: str, instance_id: str | None
     if held is None:
         return decision.group.members.get(member_id) or Member(member_id, NOBODY, Current())
     if held.said.classic is None and held.current.epoch != AWAY:
-        owner = (
-            f"cannot join the group because the instance id is owned by {held.member_id} member."
-        )
-        raise KafkaError(
-            Code.UNRELEASED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} {owner}",
-        )
+        raise unreleased(member_id, instance_id, held.member_id)
     decision.draft.replace(held, member_id)
     return decision.group.members[member_id]
-
-
-def check_instance(held: Member | None, member_id: str, instance_id: str) -> Member:
-    """Raises UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
-    if held is None:
-        raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-    if held.member_id != member_id:
-        fenced = (
-            f"Static member {member_id} with instance id {instance_id} was fenced by member "
-            f"{held.member_id}."
-        )
-        raise KafkaError(Code.FENCED_INSTANCE_ID, fenced)
-    return held
-
-
-def unknown(group: ConsumerGroup, member_id: str) -> KafkaError:
-    return KafkaError(
-        Code.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}."
-    )
 
 
 def _at_its_epoch(member: Member, command: ConsumerHeartbeat) -> Member:
@@ -188,13 +148,7 @@ def _at_its_epoch(member: Member, command: ConsumerHeartbeat) -> Member:
         and _has_no_more(command.owned, member)
     ):
         return member
-    which = "greater" if command.epoch > now else "smaller"
-    raise KafkaError(
-        Code.FENCED_MEMBER_EPOCH,
-        f"The consumer group member has a {which} member epoch ({command.epoch}) than the one "
-        "known by the group coordinator "
-        f"({now}). The member must abandon all its partitions and rejoin.",
-    )
+    raise fenced("consumer", command.epoch, now)
 
 
 def _has_no_more(owned: Owned, member: Member) -> bool:
@@ -243,16 +197,7 @@ def leave(decision: ConsumerDecision, command: ConsumerHeartbeat) -> Member | No
     """The member to remove, but for a static one that will be back: what it has stays its own until
     its session ends. Raises KafkaError.
     """
-    group = decision.group
-    if command.instance_id is not None:
-        member = check_instance(
-            group.static_member(command.instance_id), command.member_id, command.instance_id
-        )
-    else:
-        found = group.members.get(command.member_id)
-        if found is None:
-            raise unknown(group, command.member_id)
-        member = found
+    member = named_member(decision.group, command.member_id, command.instance_id)
     if command.epoch == LEFT:
         return member
     decision.draft.have(member.member_id, member.current._replace(epoch=AWAY, revoking={}))

@@ -14,9 +14,15 @@ from raftka.coordinator.consumer.classic_members import ids_of, names_of
 from raftka.coordinator.consumer.commands import ConsumerSettings, Target
 from raftka.coordinator.consumer.draft import Draft
 from raftka.coordinator.consumer.group import FIRST_EPOCH, ConsumerGroup, Member, hash_of
-from raftka.coordinator.consumer.records import Classic, Current, Epoch, MemberState, Said, Targets
+from raftka.coordinator.consumer.records import (
+    Classic,
+    Current,
+    Epoch,
+    Said,
+)
 from raftka.coordinator.decision import Decision
 from raftka.coordinator.machine import Steps, Topics
+from raftka.coordinator.modern.records import MemberState, Targets
 from raftka.coordinator.protocol import (
     read_assignment,
     read_subscription,

@@ -7,8 +7,13 @@ has not confirmed that it gave it up.
 
 from raftka.coordinator.consumer.commands import Target
 from raftka.coordinator.consumer.group import ConsumerGroup, Member
-from raftka.coordinator.consumer.records import Current, Epochs, MemberState, Said
+from raftka.coordinator.consumer.records import (
+    Current,
+    Epochs,
+    Said,
+)
 from raftka.coordinator.machine import Topics
+from raftka.coordinator.modern.records import MemberState
 
 # partitions that a member reports as its own; None: as before
 Owned = dict[bytes, frozenset[int]] | None

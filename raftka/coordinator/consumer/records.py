@@ -9,18 +9,13 @@ writes and reads them; all values are flexible.
 Knows no group and no rule.
 """
 
-from enum import IntEnum
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from raftka.coordinator.commands import Protocol
 from raftka.coordinator.consumer.commands import Target
 from raftka.coordinator.machine import Record
-from raftka.coordinator.records import kind, read_string_of_key, string_of_key
+from raftka.coordinator.modern.records import MemberState, RecordForm, Targets, Untyped
 from raftka.versions import CONSUMER_GROUP
-from raftka.wire.decoder import Decoder, compile_decoder
-from raftka.wire.encoder import Encoder, compile_encoder, encode_row
-from raftka.wire.errors import ProtocolError
 from raftka.wire.notation import parse_row
 from raftka.wire.rows import Row
 
@@ -31,15 +26,6 @@ OF_GROUP = (GROUP, PARTITIONS, TARGETS)
 
 # topic id, partition: the epoch at which the member was given it
 Epochs = dict[bytes, dict[int, int]]
-WHOSE = "a consumer group"  # a key that cannot be read
-
-
-class MemberState(IntEnum):
-    """As they are written."""
-
-    STABLE = 1  # has what the targets of its epoch say
-    UNREVOKED = 2  # is to give partitions up, and has not said that it has
-    UNRELEASED = 3  # waits for partitions that others have
 
 
 class Classic(NamedTuple):
@@ -80,11 +66,6 @@ class Epoch(NamedTuple):
     metadata_hash: int = 0  # of the topics that it subscribes to
 
 
-class Targets(NamedTuple):
-    epoch: int
-    timestamp_ms: int = 0
-
-
 class Resolved(NamedTuple):
     """A regular expression's topics."""
 
@@ -93,42 +74,9 @@ class Resolved(NamedTuple):
     timestamp_ms: int
 
 
-# keys
-
-
-def key(what: int, group_id: str, name: str = "") -> bytes:
-    parts = [what.to_bytes(2, "big"), string_of_key(group_id)]
-    if what not in OF_GROUP:
-        parts.append(string_of_key(name))
-    return b"".join(parts)
-
-
-def read_key(data: bytes) -> tuple[int, str, str]:
-    """Return the record's kind, the group, and the member or the regular expression. Raises
-    ValueError.
-    """
-    what = kind(data)
-    group_id, at = read_string_of_key(data, 2, WHOSE)
-    name = ""
-    if what not in OF_GROUP:
-        name, at = read_string_of_key(data, at, WHOSE)
-    if at != len(data):
-        raise ValueError(f"the key of {WHOSE} is too long: {data[:40]!r}")
-    return what, group_id, name
-
-
-def tombstone(what: int, group_id: str, name: str = "") -> Record:
-    return Record(key(what, group_id, name), None)
-
-
-# values
-
-
 def group_record(group_id: str, group: Epoch) -> Record:
-    return Record(
-        key(GROUP, group_id),
-        _write(GROUP, _GROUP(epoch=group.epoch, metadata_hash=group.metadata_hash)),
-    )
+    row = _GROUP(epoch=group.epoch, metadata_hash=group.metadata_hash)
+    return FORM.record(GROUP, group_id, row)
 
 
 def member_record(group_id: str, member_id: str, said: Said) -> Record:
@@ -150,14 +98,12 @@ def member_record(group_id: str, member_id: str, said: Said) -> Record:
         row.classic = _MEMBER.classic(
             session_timeout_ms=said.classic.session_timeout_ms, protocols=protocols
         )
-    return Record(key(MEMBER, group_id, member_id), _write(MEMBER, row))
+    return FORM.record(MEMBER, group_id, row, member_id)
 
 
 def targets_record(group_id: str, targets: Targets) -> Record:
-    return Record(
-        key(TARGETS, group_id),
-        _write(TARGETS, _TARGETS(epoch=targets.epoch, timestamp_ms=targets.timestamp_ms)),
-    )
+    row = _TARGETS(epoch=targets.epoch, timestamp_ms=targets.timestamp_ms)
+    return FORM.record(TARGETS, group_id, row)
 
 
 def target_record(group_id: str, member_id: str, target: Target) -> Record:
@@ -165,7 +111,7 @@ def target_record(group_id: str, member_id: str, target: Target) -> Record:
         _TARGET.topics(topic_id=topic_id, partitions=list(partitions))
         for topic_id, partitions in sorted(target.items())
     ]
-    return Record(key(TARGET, group_id, member_id), _write(TARGET, _TARGET(topics=topics)))
+    return FORM.record(TARGET, group_id, _TARGET(topics=topics), member_id)
 
 
 def current_record(group_id: str, member_id: str, current: Current) -> Record:
@@ -176,29 +122,22 @@ def current_record(group_id: str, member_id: str, current: Current) -> Record:
         assigned=[_epochs(*topic) for topic in sorted(current.assigned.items())],
         revoking=[_epochs(*topic) for topic in sorted(current.revoking.items())],
     )
-    return Record(key(CURRENT, group_id, member_id), _write(CURRENT, row))
+    return FORM.record(CURRENT, group_id, row, member_id)
 
 
 def regex_record(group_id: str, regex: str, resolved: Resolved) -> Record:
     row = _REGEX(
         topics=list(resolved.topics), version=resolved.version, timestamp_ms=resolved.timestamp_ms
     )
-    return Record(key(REGEX, group_id, regex), _write(REGEX, row))
+    return FORM.record(REGEX, group_id, row, regex)
 
 
-def read_value(what: int, value: bytes) -> Any:
+def read_value(what: int, value: bytes) -> Untyped:
     """Epoch, Said, Targets, Target, Current or Resolved. Raises ValueError, NewerFormat."""
-    CONSUMER_GROUP.check(kind(value), CONSUMER_GROUP.place)
-    try:
-        row, _ = _decoder(what)(memoryview(value), 2)
-    except ProtocolError as error:
-        raise ValueError(
-            f"the value of a consumer group's record {what} cannot be read: {error}"
-        ) from error
-    return _READ[what](row)
+    return _READ[what](FORM.read_row(what, value))
 
 
-def _read_member(row: Any) -> Said:
+def _read_member(row: Untyped) -> Said:
     classic = None
     if row.classic is not None:
         classic = Classic(
@@ -216,11 +155,11 @@ def _read_member(row: Any) -> Said:
     return Said(*said, row.rebalance_timeout_ms, row.assignor, classic)
 
 
-def _read_target(row: Any) -> Target:
+def _read_target(row: Untyped) -> Target:
     return {topic.topic_id: tuple(sorted(topic.partitions)) for topic in row.topics}
 
 
-def _read_current(row: Any) -> Current:
+def _read_current(row: Untyped) -> Current:
     """Before Kafka 4.2 there are no epochs of partitions: then they count as given at the
     member's.
     """
@@ -237,7 +176,7 @@ def _read_current(row: Any) -> Current:
     )
 
 
-def _read_epochs(topics: Any, epoch: int) -> Epochs:
+def _read_epochs(topics: Untyped, epoch: int) -> Epochs:
     found = {}
     for topic in topics:
         epochs = (
@@ -339,7 +278,7 @@ _ROWS = {
     CURRENT: _CURRENT,
     REGEX: _REGEX,
 }
-_READ: dict[int, Any] = {
+_READ: dict[int, Untyped] = {
     GROUP: lambda row: Epoch(row.epoch, row.metadata_hash),
     PARTITIONS: lambda row: None,
     MEMBER: _read_member,
@@ -348,17 +287,5 @@ _READ: dict[int, Any] = {
     CURRENT: _read_current,
     REGEX: lambda row: Resolved(tuple(sorted(row.topics)), row.version, row.timestamp_ms),
 }
-
-
-@cache
-def _decoder(what: int) -> Decoder:
-    return compile_decoder(_ROWS[what].struct, 0, flexible=True, bounded=False)
-
-
-@cache
-def _encoder(what: int) -> Encoder:
-    return compile_encoder(_ROWS[what].struct, 0, flexible=True)
-
-
-def _write(what: int, row: Row) -> bytes:
-    return encode_row(_encoder(what), row, b"\0\0")
+FORM = RecordForm("a consumer group", CONSUMER_GROUP, _ROWS, OF_GROUP)
+read_key, tombstone = FORM.read_key, FORM.tombstone

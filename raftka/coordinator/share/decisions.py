@@ -10,9 +10,13 @@ from typing import NamedTuple
 from raftka.coordinator.commands import GroupSettings
 from raftka.coordinator.consumer.commands import Target
 from raftka.coordinator.consumer.group import hash_of
-from raftka.coordinator.consumer.records import Epoch, Targets
+from raftka.coordinator.consumer.records import Epoch
 from raftka.coordinator.decision import Decision
-from raftka.coordinator.machine import Record, Steps, Ticket, Topics
+from raftka.coordinator.machine import Steps, Ticket, Topics
+from raftka.coordinator.modern.group import Draft as CommonDraft
+from raftka.coordinator.modern.records import Targets
+from raftka.coordinator.modern.soft import SESSION, Ring
+from raftka.coordinator.modern.soft import Soft as CommonSoft
 from raftka.coordinator.share.assignor import assign_simple
 from raftka.coordinator.share.commands import (
     CallState,
@@ -33,67 +37,43 @@ from raftka.coordinator.share.records import (
     Current,
     Partitions,
     Said,
-    Value,
     current_record,
     group_record,
     member_record,
     partitions_record,
     target_record,
     targets_record,
-    tombstone,
 )
-from raftka.coordinator.timers import Timer
-
-Ring = Callable[[Decision], Steps[None]]
 
 
-class Draft:
-    """A group as a decision is about to make it: every change is a record, and is seen at once by
-    the rest of the decision.
-    """
-
-    __slots__ = ("_own", "group", "records")
-
-    def __init__(self, group: ShareGroup, records: list[Record]) -> None:
-        self.group = group
-        self.records = records  # those of the whole decision
-        self._own = False
-
-    def _apply(self, what: int, name: str, value: Value | None, record: Record) -> None:
-        if not self._own:
-            self.group, self._own = self.group.copy(), True
-        self.group.apply(what, name, value)
-        self.records.append(record)
+class Draft(CommonDraft[ShareGroup]):
+    __slots__ = ()
 
     def say(self, member_id: str, said: Said) -> None:
         if self._member(member_id).said != said:
             record = member_record(self.group.group_id, member_id, said)
-            self._apply(MEMBER, member_id, said, record)
+            self.apply(MEMBER, member_id, said, record)
 
     def have(self, member_id: str, current: Current) -> None:
         if self._member(member_id).current != current:
             record = current_record(self.group.group_id, member_id, current)
-            self._apply(CURRENT, member_id, current, record)
+            self.apply(CURRENT, member_id, current, record)
 
     def aim(self, member_id: str, target: Target) -> None:
         if self.group.target.get(member_id) != target:
             record = target_record(self.group.group_id, member_id, target)
-            self._apply(TARGET, member_id, target, record)
+            self.apply(TARGET, member_id, target, record)
 
     def set_targets(self, targets: Targets) -> None:
-        self._apply(TARGETS, "", targets, targets_record(self.group.group_id, targets))
+        self.apply(TARGETS, "", targets, targets_record(self.group.group_id, targets))
 
     def set_epoch(self, epoch: Epoch) -> None:
-        self._apply(GROUP, "", epoch, group_record(self.group.group_id, epoch))
+        self.apply(GROUP, "", epoch, group_record(self.group.group_id, epoch))
 
     def set_partitions(self, partitions: Partitions) -> None:
         if self.group.partitions != partitions:
             record = partitions_record(self.group.group_id, partitions)
-            self._apply(PARTITIONS, "", partitions, record)
-
-    def remove(self, member_id: str) -> None:
-        for what in (CURRENT, TARGET, MEMBER):
-            self._apply(what, member_id, None, tombstone(what, self.group.group_id, member_id))
+            self.apply(PARTITIONS, "", partitions, record)
 
     def _member(self, member_id: str) -> Member:
         return self.group.members.get(member_id) or Member(member_id, NOBODY, NOTHING)
@@ -110,14 +90,13 @@ class Asked(NamedTuple):
     deletes_group: bool = False
 
 
-class Soft:
-    """A coordinator's knowledge of a share group beside its records; another coordinator does
-    without it.
-    """
+class Soft(CommonSoft):
+    """A coordinator's knowledge of a share group beside its records."""
+
+    of_member = (SESSION,)
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.sessions: dict[str, Timer] = {}  # by member
+        super().__init__(group_id)
         # the version of the topics that the group's metadata hash is known to be of
         self.seen_topics = -1
         # version of the topics, the group's subscription, and their hash
@@ -245,13 +224,9 @@ class ShareDecision:
     # time
 
     def begin_session(self, member_id: str) -> None:
-        timer = self.soft.sessions.get(member_id)
-        if timer is None:
-            timer = self.soft.sessions[member_id] = Timer(
-                self.soft, self._ring(self.soft.group_id, member_id)
-            )
         due = self.base.now + self.settings.session_timeout_ms / 1000
-        self.base.timers.set(timer, due)
+        ring = self._ring(self.soft.group_id, member_id)
+        self.soft.set(SESSION, member_id, due, ring, self.base.timers)
 
 
 def of_group(settings: GroupSettings, group_id: str) -> ShareSettings:

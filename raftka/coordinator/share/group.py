@@ -14,12 +14,14 @@ from enum import StrEnum
 from typing import TypeVar
 
 from raftka.coordinator.consumer.commands import Target
-from raftka.coordinator.consumer.records import Epoch, Targets
-from raftka.coordinator.machine import Record
+from raftka.coordinator.consumer.records import Epoch
 from raftka.coordinator.memory_budget import MEMBER_BYTES, STRING_BYTES
-from raftka.coordinator.overlay import Overlay
+from raftka.coordinator.modern.group import Member as CommonMember
+from raftka.coordinator.modern.group import ModernGroup
+from raftka.coordinator.modern.records import Targets
 from raftka.coordinator.share.records import (
     CURRENT,
+    FORM,
     GROUP,
     MEMBER,
     PARTITIONS,
@@ -29,7 +31,6 @@ from raftka.coordinator.share.records import (
     Partitions,
     Said,
     Value,
-    tombstone,
 )
 
 K = TypeVar("K")
@@ -44,15 +45,8 @@ class State(StrEnum):
     STABLE = "Stable"
 
 
-class Member:
-    """Replaced, never changed."""
-
-    __slots__ = ("current", "member_id", "said")
-
-    def __init__(self, member_id: str, said: Said, current: Current) -> None:
-        self.member_id = member_id
-        self.said = said
-        self.current = current
+class Member(CommonMember[Said, Current]):
+    __slots__ = ()
 
 
 NOBODY = Said(None, "", "")
@@ -61,9 +55,13 @@ NO_TARGETS = Targets(-1)
 NO_PARTITIONS = Partitions()
 
 
-class ShareGroup:
+class ShareGroup(ModernGroup):
+    form = FORM
+    of_member = (CURRENT, TARGET, MEMBER)
+    layered = ("members", "target", "subscriptions", "names")
+
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
+        super().__init__(group_id)
         self.members: MutableMapping[str, Member] = {}
         self.epoch = Epoch(FIRST_EPOCH)
         self.targets = NO_TARGETS
@@ -74,14 +72,6 @@ class ShareGroup:
         self.names: MutableMapping[str, int] = {}
         # another one whenever the topics that are subscribed to may be others
         self.subscription = object()
-
-    def copy(self) -> "ShareGroup":
-        """Return a copy to decide on: a decision takes effect when its records are replayed."""
-        other = ShareGroup.__new__(ShareGroup)
-        other.__dict__.update(self.__dict__)
-        for name in ("members", "target", "subscriptions", "names"):
-            setattr(other, name, Overlay(getattr(self, name)))
-        return other
 
     @property
     def weight(self) -> int:
@@ -95,7 +85,6 @@ class ShareGroup:
     # records
 
     def apply(self, what: int, name: str, value: Value | None) -> None:
-        """Apply a record; None is a tombstone. The group's own tombstone is not for it."""
         match value:
             case Epoch():
                 self.epoch = value
@@ -146,17 +135,15 @@ class ShareGroup:
                 _add(self.names, name, by)
             self.subscription = object()
 
-    def tombstones(self) -> Iterator[Record]:
-        """Yield them in the order in which Kafka writes them."""
-        what: tuple[tuple[int, Iterable[str]], ...] = (
-            (CURRENT, self.members),
-            (TARGET, {**self.members, **self.target}),
-            (MEMBER, self.members),
-            (TARGETS, ("",)),
-            (PARTITIONS, ("",)),
-            (GROUP, ("",)),
-        )
-        return (tombstone(kind, self.group_id, name) for kind, names in what for name in names)
+    def record_names(self) -> dict[int, Iterable[str]]:
+        return {
+            CURRENT: self.members,
+            TARGET: {**self.members, **self.target},
+            MEMBER: self.members,
+            TARGETS: ("",),
+            PARTITIONS: ("",),
+            GROUP: ("",),
+        }
 
 
 def weight_of(member: Member | None) -> int:

@@ -6,9 +6,12 @@ other kinds only that they have ids.
 from collections.abc import Collection
 
 from raftka.coordinator.commands import GroupSettings, ListedGroup
-from raftka.coordinator.consumer.records import Epoch, Targets
+from raftka.coordinator.consumer.records import Epoch
 from raftka.coordinator.decision import Decision
 from raftka.coordinator.machine import Context, Outcome, Record, Steps, Ticket
+from raftka.coordinator.modern.admission import unknown
+from raftka.coordinator.modern.records import Targets
+from raftka.coordinator.modern.soft import SESSION, Ring
 from raftka.coordinator.share.commands import (
     AlterShareOffsets,
     CallState,
@@ -21,9 +24,9 @@ from raftka.coordinator.share.commands import (
     StateDeleted,
     StateInitialized,
 )
-from raftka.coordinator.share.decisions import Draft, Ring, ShareDecision, Soft
+from raftka.coordinator.share.decisions import Draft, ShareDecision, Soft
 from raftka.coordinator.share.group import LEFT, Member, ShareGroup
-from raftka.coordinator.share.heartbeat import beat, check, unknown
+from raftka.coordinator.share.heartbeat import beat, check
 from raftka.coordinator.share.partition_sets import forget
 from raftka.coordinator.share.records import (
     GROUP,
@@ -75,7 +78,7 @@ class ShareGroups:
         if command.epoch == LEFT:
             group = self.existing(command.group_id)
             if command.member_id not in group.members:
-                raise unknown(group, command.member_id)
+                raise unknown(group.group_id, command.member_id)
             self._remove(self._of_group(decision, group), command.member_id)
             decision.reply(ticket, ShareBeat(command.member_id, LEFT))
             return decision.outcome()
@@ -236,11 +239,11 @@ class ShareGroups:
             group, soft = self.groups.get(group_id), self.soft.get(group_id)
             if group is None or soft is None or member_id not in group.members:
                 if soft is not None:
-                    soft.sessions.pop(member_id, None)
+                    soft.timers.pop((SESSION, member_id), None)
                 self._tidy(group_id)
                 return
             # until the records are replayed: they may be refused
-            self._timers.set(soft.sessions[member_id], decision.now + AGAIN_S)
+            self._timers.set(soft.timers[SESSION, member_id], decision.now + AGAIN_S)
             self._remove(self._of_group(decision, group), member_id)
             yield
 
@@ -261,23 +264,20 @@ class ShareGroups:
             return
         group.apply(what, name, value)
         if what == MEMBER and value is None and group_id in self.soft:
-            timer = self.soft[group_id].sessions.pop(name, None)
-            if timer is not None:
-                self._timers.off(timer)
+            self.soft[group_id].forget_member(name, self._timers)
 
     def _drop(self, group_id: str) -> None:
         del self.groups[group_id]
         soft = self.soft.pop(group_id, None)
-        for timer in soft.sessions.values() if soft is not None else ():
-            self._timers.off(timer)
+        if soft is not None:
+            soft.end(self._timers)
 
     def _tidy(self, group_id: str) -> None:
         """Keep nothing of a group that did not come to be, and has no call under way."""
         soft = self.soft.get(group_id)
         if soft is not None and group_id not in self.groups and not soft.asked:
             del self.soft[group_id]
-            for timer in soft.sessions.values():
-                self._timers.off(timer)
+            soft.end(self._timers)
 
     # making decisions
 

@@ -1,31 +1,24 @@
 """ShareGroupHeartbeat (KIP-932): admission of members, their epochs, the answer."""
 
 from raftka.coordinator.machine import Steps
+from raftka.coordinator.modern.admission import NAME_LENGTH, check_size, fenced, refuse, unknown
 from raftka.coordinator.share.commands import ShareBeat, ShareHeartbeat
 from raftka.coordinator.share.decisions import ShareDecision
-from raftka.coordinator.share.group import LEFT, NOBODY, NOTHING, Member, ShareGroup
+from raftka.coordinator.share.group import LEFT, NOBODY, NOTHING, Member
 from raftka.coordinator.share.records import Said
 from raftka.coordinator.share.state_calls import do_work, look_after_partitions
-from raftka.limits import MEMBERS_OF_GROUP
 from raftka.wire.errors import Code, KafkaError
-
-NAME_LENGTH = 256  # characters of a client's name that records keep
 
 
 def check(command: ShareHeartbeat) -> None:
     """Raise INVALID_REQUEST, in Kafka's order and words."""
     if not command.member_id:
         raise KafkaError(Code.INVALID_REQUEST)
-    _refuse(not command.group_id, "GroupId can't be empty.")
+    refuse(not command.group_id, "GroupId can't be empty.")
     if command.epoch == 0:
-        _refuse(not command.topics, "SubscribedTopicNames must be set in first request.")
-    _refuse(command.epoch < LEFT, "MemberEpoch is invalid.")
-    _refuse(command.rack_id == "", "RackId can't be empty.")
-
-
-def _refuse(wrong: bool, message: str) -> None:
-    if wrong:
-        raise KafkaError(Code.INVALID_REQUEST, message)
+        refuse(not command.topics, "SubscribedTopicNames must be set in first request.")
+    refuse(command.epoch < LEFT, "MemberEpoch is invalid.")
+    refuse(command.rack_id == "", "RackId can't be empty.")
 
 
 def beat(decision: ShareDecision, command: ShareHeartbeat) -> Steps[ShareBeat]:
@@ -56,27 +49,12 @@ def _place(decision: ShareDecision, command: ShareHeartbeat) -> Member:
     member = group.members.get(member_id)
     if command.epoch == 0:
         if member is None:
-            _check_room(decision)
+            check_size(group.members, decision.settings.max_size, "share")
         return member or Member(member_id, NOBODY, NOTHING)
     if member is None:
-        raise unknown(group, member_id)
+        raise unknown(group.group_id, member_id)
     _check_epoch(member, command.epoch)
     return member
-
-
-def _check_room(decision: ShareDecision) -> None:
-    most = min(decision.settings.max_size, MEMBERS_OF_GROUP.value)
-    if len(decision.group.members) >= most:
-        raise KafkaError(
-            Code.GROUP_MAX_SIZE_REACHED,
-            f"The share group has reached its maximum capacity of {most} members.",
-        )
-
-
-def unknown(group: ShareGroup, member_id: str) -> KafkaError:
-    return KafkaError(
-        Code.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}."
-    )
 
 
 def _check_epoch(member: Member, epoch: int) -> None:
@@ -86,15 +64,8 @@ def _check_epoch(member: Member, epoch: int) -> None:
     now, previous, _ = member.current
     if epoch == now or (epoch < now and epoch == previous):
         return
-    which, known = "greater", f"({now})"
-    if epoch < now:
-        which = "smaller"
-        known += f", and it does not match the previous member epoch ({previous})"
-    raise KafkaError(
-        Code.FENCED_MEMBER_EPOCH,
-        f"The share group member has a {which} member epoch ({epoch}) than the one known by the "
-        f"group coordinator {known}. The member must abandon all its partitions and rejoin.",
-    )
+    unmatched = f", and it does not match the previous member epoch ({previous})"
+    raise fenced("share", epoch, now, unmatched if epoch < now else "")
 
 
 def _say(decision: ShareDecision, command: ShareHeartbeat, before: Member) -> bool:

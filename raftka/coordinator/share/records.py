@@ -9,17 +9,13 @@ Knows no group and no rule.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from typing import NamedTuple, Protocol
 
 from raftka.coordinator.consumer.commands import Target
-from raftka.coordinator.consumer.records import Epoch, Targets
+from raftka.coordinator.consumer.records import Epoch
 from raftka.coordinator.machine import Record
-from raftka.coordinator.records import kind, read_string_of_key, string_of_key
+from raftka.coordinator.modern.records import RecordForm, Targets
 from raftka.versions import SHARE_GROUP
-from raftka.wire.decoder import Decoder, compile_decoder
-from raftka.wire.encoder import Encoder, compile_encoder, encode_row
-from raftka.wire.errors import ProtocolError
 from raftka.wire.notation import parse_row
 from raftka.wire.rows import Row
 
@@ -28,7 +24,6 @@ KINDS = frozenset((MEMBER, GROUP, TARGETS, TARGET, CURRENT, PARTITIONS))
 # their keys have the group's id alone, the others' the member's too
 OF_GROUP = (GROUP, TARGETS, PARTITIONS)
 STABLE = 0  # the one state of a member
-WHOSE = "a share group"  # a key that cannot be read
 
 
 class Said(NamedTuple):
@@ -83,40 +78,9 @@ class StateTopic(TargetTopic, Protocol):
     topic_name: str
 
 
-# keys
-
-
-def key(what: int, group_id: str, member_id: str = "") -> bytes:
-    parts = [what.to_bytes(2, "big"), string_of_key(group_id)]
-    if what not in OF_GROUP:
-        parts.append(string_of_key(member_id))
-    return b"".join(parts)
-
-
-def read_key(data: bytes) -> tuple[int, str, str]:
-    """Return the record's kind, the group, and the member, "" where there is none. Raises
-    ValueError.
-    """
-    what = kind(data)
-    group_id, at = read_string_of_key(data, 2, WHOSE)
-    member_id = ""
-    if what not in OF_GROUP:
-        member_id, at = read_string_of_key(data, at, WHOSE)
-    if at != len(data):
-        raise ValueError(f"the key of {WHOSE} is too long: {data[:40]!r}")
-    return what, group_id, member_id
-
-
-def tombstone(what: int, group_id: str, member_id: str = "") -> Record:
-    return Record(key(what, group_id, member_id), None)
-
-
-# values
-
-
 def group_record(group_id: str, group: Epoch) -> Record:
     row = _GROUP(epoch=group.epoch, metadata_hash=group.metadata_hash)
-    return Record(key(GROUP, group_id), _write(GROUP, row))
+    return FORM.record(GROUP, group_id, row)
 
 
 def member_record(group_id: str, member_id: str, said: Said) -> Record:
@@ -126,12 +90,12 @@ def member_record(group_id: str, member_id: str, said: Said) -> Record:
         client_host=said.client_host,
         topics=list(said.topics),
     )
-    return Record(key(MEMBER, group_id, member_id), _write(MEMBER, row))
+    return FORM.record(MEMBER, group_id, row, member_id)
 
 
 def targets_record(group_id: str, targets: Targets) -> Record:
     row = _TARGETS(epoch=targets.epoch, timestamp_ms=targets.timestamp_ms)
-    return Record(key(TARGETS, group_id), _write(TARGETS, row))
+    return FORM.record(TARGETS, group_id, row)
 
 
 def target_record(group_id: str, member_id: str, target: Target) -> Record:
@@ -139,7 +103,7 @@ def target_record(group_id: str, member_id: str, target: Target) -> Record:
         _TARGET.topics(topic_id=topic_id, partitions=list(partitions))
         for topic_id, partitions in sorted(target.items())
     ]
-    return Record(key(TARGET, group_id, member_id), _write(TARGET, _TARGET(topics=topics)))
+    return FORM.record(TARGET, group_id, _TARGET(topics=topics), member_id)
 
 
 def current_record(group_id: str, member_id: str, current: Current) -> Record:
@@ -152,7 +116,7 @@ def current_record(group_id: str, member_id: str, current: Current) -> Record:
             for topic_id, partitions in sorted(current.assigned.items())
         ],
     )
-    return Record(key(CURRENT, group_id, member_id), _write(CURRENT, row))
+    return FORM.record(CURRENT, group_id, row, member_id)
 
 
 def partitions_record(group_id: str, partitions: Partitions) -> Record:
@@ -164,7 +128,7 @@ def partitions_record(group_id: str, partitions: Partitions) -> Record:
             for topic_id, name in sorted(partitions.deleting.items())
         ],
     )
-    return Record(key(PARTITIONS, group_id), _write(PARTITIONS, row))
+    return FORM.record(PARTITIONS, group_id, row)
 
 
 def _topic_rows(topics: Topics) -> list[Row]:
@@ -178,13 +142,7 @@ def _topic_rows(topics: Topics) -> list[Row]:
 
 def read_value(what: int, value: bytes) -> Value:
     """Raises ValueError, NewerFormat."""
-    SHARE_GROUP.check(kind(value), SHARE_GROUP.place)
-    try:
-        row, _ = _decoder(what)(memoryview(value), 2)
-    except ProtocolError as error:
-        raise ValueError(
-            f"the value of a share group's record {what} cannot be read: {error}"
-        ) from error
+    row = FORM.read_row(what, value)
     if what == MEMBER:
         topics = tuple(sorted(set(row.topics)))
         return Said(row.rack_id, row.client_id, row.client_host, topics)
@@ -275,17 +233,5 @@ _ROWS = {
     CURRENT: _CURRENT,
     PARTITIONS: _PARTITIONS,
 }
-
-
-@cache
-def _decoder(what: int) -> Decoder:
-    return compile_decoder(_ROWS[what].struct, 0, flexible=True, bounded=False)
-
-
-@cache
-def _encoder(what: int) -> Encoder:
-    return compile_encoder(_ROWS[what].struct, 0, flexible=True)
-
-
-def _write(what: int, row: Row) -> bytes:
-    return encode_row(_encoder(what), row, b"\0\0")
+FORM = RecordForm("a share group", SHARE_GROUP, _ROWS, OF_GROUP)
+read_key, tombstone = FORM.read_key, FORM.tombstone

@@ -8,15 +8,20 @@ from raftka.coordinator.commands import GroupSettings
 from raftka.coordinator.consumer.group import hash_of
 from raftka.coordinator.decision import Decision
 from raftka.coordinator.machine import Steps, Topics
+from raftka.coordinator.modern.records import MemberState, Targets
+from raftka.coordinator.modern.soft import REVOKE, SESSION, Ring
 from raftka.coordinator.streams.assignor import ASSIGNORS, Count, Wish
 from raftka.coordinator.streams.configured import Configured, Status, StatusCode, configure
 from raftka.coordinator.streams.draft import Draft
 from raftka.coordinator.streams.group import Member, StreamsGroup
 from raftka.coordinator.streams.reconciliation import reconcile, target_of
-from raftka.coordinator.streams.records import NO_EPOCH, Epoch, MemberState, Targets
+from raftka.coordinator.streams.records import (
+    NO_EPOCH,
+    Epoch,
+)
 from raftka.coordinator.streams.settings import StreamsSettings
 from raftka.coordinator.streams.tasks import NO_TASKS, Tasks
-from raftka.coordinator.streams.timers import FIRST_ASSIGNMENT, REVOKE, SESSION, Ring, Soft
+from raftka.coordinator.streams.timers import FIRST_ASSIGNMENT, Soft
 from raftka.coordinator.streams.topology import Topology
 
 Rings = Callable[[str, str, str], Ring]  # of a timer: its kind, the group's id, the member's id

@@ -1,8 +1,7 @@
-"""A streams group as a decision is about to make it: every change is a record, and seen at once by
-what is decided next. Knows no rule.
-"""
+"""A streams group as a decision is about to make it. Knows no rule."""
 
-from raftka.coordinator.machine import Record
+from raftka.coordinator.modern.group import Draft as CommonDraft
+from raftka.coordinator.modern.records import Targets
 from raftka.coordinator.streams.group import NOBODY, NOTHING, Member, StreamsGroup
 from raftka.coordinator.streams.records import (
     CURRENT,
@@ -14,66 +13,41 @@ from raftka.coordinator.streams.records import (
     Current,
     Epoch,
     Said,
-    Targets,
     current_record,
     group_record,
     member_record,
     target_record,
     targets_record,
-    tombstone,
     topology_record,
 )
 from raftka.coordinator.streams.tasks import NO_TASKS, Held, Tasks
 from raftka.coordinator.streams.topology import Topology
 
 
-class Draft:
-    """Keeps its changes beside the group: most heartbeats change nothing, others one member of
-    many.
-    """
-
-    __slots__ = ("_own", "group", "records")
-
-    def __init__(self, group: StreamsGroup, records: list[Record]) -> None:
-        self.group = group
-        self.records = records  # those of the whole decision
-        self._own = False
-
-    @property
-    def group_id(self) -> str:
-        return self.group.group_id
-
-    def _apply(self, what: int, name: str, value: object, record: Record) -> None:
-        if not self._own:
-            self.group, self._own = self.group.copy(), True
-        self.group.apply(what, name, value)
-        self.records.append(record)
+class Draft(CommonDraft[StreamsGroup]):
+    __slots__ = ()
 
     def say(self, member_id: str, said: Said) -> None:
         if self._member(member_id).said != said:
-            self._apply(MEMBER, member_id, said, member_record(self.group_id, member_id, said))
+            self.apply(MEMBER, member_id, said, member_record(self.group_id, member_id, said))
 
     def have(self, member_id: str, current: Current) -> None:
         if self._member(member_id).current != current:
             record = current_record(self.group_id, member_id, current)
-            self._apply(CURRENT, member_id, current, record)
+            self.apply(CURRENT, member_id, current, record)
 
     def aim(self, member_id: str, target: Tasks) -> None:
         if self.group.target.get(member_id) != target:
-            self._apply(TARGET, member_id, target, target_record(self.group_id, member_id, target))
+            self.apply(TARGET, member_id, target, target_record(self.group_id, member_id, target))
 
     def set_targets(self, targets: Targets) -> None:
-        self._apply(TARGETS, "", targets, targets_record(self.group_id, targets))
+        self.apply(TARGETS, "", targets, targets_record(self.group_id, targets))
 
     def set_epoch(self, epoch: Epoch) -> None:
-        self._apply(GROUP, "", epoch, group_record(self.group_id, epoch))
+        self.apply(GROUP, "", epoch, group_record(self.group_id, epoch))
 
     def set_topology(self, topology: Topology) -> None:
-        self._apply(TOPOLOGY, "", topology, topology_record(self.group_id, topology))
-
-    def remove(self, member_id: str) -> None:
-        for what in (CURRENT, TARGET, MEMBER):
-            self._apply(what, member_id, None, tombstone(what, self.group_id, member_id))
+        self.apply(TOPOLOGY, "", topology, topology_record(self.group_id, topology))
 
     def replace(self, old: Member, member_id: str) -> None:
         """A static member has come back, mostly under another id: it keeps its target and its

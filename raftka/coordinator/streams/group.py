@@ -6,16 +6,18 @@ has one active owner at any time, and may have copies, standby or warm-up, at me
 processes.
 """
 
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterable, MutableMapping
 from enum import StrEnum
 
-from raftka.coordinator.machine import Record
 from raftka.coordinator.memory_budget import MEMBER_BYTES, STRING_BYTES
-from raftka.coordinator.overlay import Overlay
+from raftka.coordinator.modern.group import Member as CommonMember
+from raftka.coordinator.modern.group import StaticGroup
+from raftka.coordinator.modern.records import MemberState, Targets, Untyped
 from raftka.coordinator.records import CommittedOffset, offset_prefix
 from raftka.coordinator.streams.commands import LEFT
 from raftka.coordinator.streams.records import (
     CURRENT,
+    FORM,
     GROUP,
     MEMBER,
     TARGET,
@@ -23,11 +25,7 @@ from raftka.coordinator.streams.records import (
     TOPOLOGY,
     Current,
     Epoch,
-    MemberState,
     Said,
-    Targets,
-    Untyped,
-    tombstone,
 )
 from raftka.coordinator.streams.tasks import Task, Tasks, each_task
 from raftka.coordinator.streams.topology import Topology
@@ -43,15 +41,8 @@ class State(StrEnum):
     STABLE = "Stable"
 
 
-class Member:
-    """Replaced, never changed."""
-
-    __slots__ = ("current", "member_id", "said")
-
-    def __init__(self, member_id: str, said: Said, current: Current) -> None:
-        self.member_id = member_id
-        self.said = said
-        self.current = current
+class Member(CommonMember[Said, Current]):
+    __slots__ = ()
 
     def follows(self, targets: Targets) -> bool:
         """It has all that they say."""
@@ -63,13 +54,15 @@ NOTHING = Current()
 NO_TARGETS = Targets(FIRST_EPOCH)
 
 
-class StreamsGroup:
+class StreamsGroup(StaticGroup[Member]):
+    form = FORM
+    of_member = (CURRENT, TARGET, MEMBER)
+    layered = ("members", "static", "target", "owners", "copies")
+
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
+        super().__init__(group_id)
         self.offset_prefix = offset_prefix(group_id)
         self.offsets: dict[str, dict[int, CommittedOffset]] = {}
-        self.members: MutableMapping[str, Member] = {}
-        self.static: MutableMapping[str, str] = {}  # member id by instance id
         self.epoch = Epoch(FIRST_EPOCH)
         self.targets = NO_TARGETS
         self.target: MutableMapping[str, Tasks] = {}  # by member
@@ -81,14 +74,6 @@ class StreamsGroup:
         self.copies: MutableMapping[Task, frozenset[str]] = {}
         self.in_log = False
         self.pending = ()  # ids given out here are not waited for
-
-    def copy(self) -> "StreamsGroup":
-        """To decide on: what is decided is not so before it is replayed."""
-        other = StreamsGroup.__new__(StreamsGroup)
-        other.__dict__.update(self.__dict__)
-        for name in ("members", "static", "target", "owners", "copies"):
-            setattr(other, name, Overlay(getattr(self, name)))
-        return other
 
     # its state
 
@@ -112,11 +97,6 @@ class StreamsGroup:
             else State.RECONCILING
         )
 
-    def static_member(self, instance_id: str | None) -> Member | None:
-        return (
-            self.members.get(self.static.get(instance_id, "")) if instance_id is not None else None
-        )
-
     def subscribes(self, topic: str) -> bool:
         """Return whether members read the topic."""
         return topic in self.sources and bool(self.members)
@@ -128,9 +108,6 @@ class StreamsGroup:
     # records
 
     def apply(self, what: int, name: str, value: Untyped) -> None:
-        """Apply a record; `value` as records.read_value has it, None for a tombstone. A group's own
-        tombstone is not for it.
-        """
         if what == GROUP:
             self.epoch = value
         elif what == TARGETS:
@@ -158,7 +135,7 @@ class StreamsGroup:
         current = before.current if before is not None else NOTHING
         self.members[member_id] = Member(member_id, said, current)
         if before is not None and before.said.instance_id != said.instance_id:
-            self._forget_instance(before)
+            self.forget_instance(before.said.instance_id, member_id)
         if said.instance_id is not None:
             self.static[said.instance_id] = member_id
 
@@ -178,7 +155,7 @@ class StreamsGroup:
         member = self.members.pop(member_id, None)
         if member is not None:
             self._disown(member)
-            self._forget_instance(member)
+            self.forget_instance(member.said.instance_id, member_id)
 
     def _disown(self, member: Member) -> None:
         for held in (member.current.assigned, member.current.revoking):
@@ -192,22 +169,15 @@ class StreamsGroup:
                 else:
                     self.copies.pop(task, None)
 
-    def _forget_instance(self, member: Member) -> None:
-        instance_id = member.said.instance_id
-        if instance_id is not None and self.static.get(instance_id) == member.member_id:
-            del self.static[instance_id]
-
-    def tombstones(self) -> Iterator[Record]:
-        """In Kafka's order: a member has nothing left before it goes, nor a group."""
-        what: tuple[tuple[int, Iterable[str]], ...] = (
-            (CURRENT, self.members),
-            (TARGET, {**self.members, **self.target}),
-            (MEMBER, self.members),
-            (TARGETS, ("",)),
-            (GROUP, ("",)),
-            (TOPOLOGY, ("",)),
-        )
-        return (tombstone(kind, self.group_id, name) for kind, names in what for name in names)
+    def record_names(self) -> dict[int, Iterable[str]]:
+        return {
+            CURRENT: self.members,
+            TARGET: {**self.members, **self.target},
+            MEMBER: self.members,
+            TARGETS: ("",),
+            GROUP: ("",),
+            TOPOLOGY: ("",),
+        }
 
 
 def weight_of_topology(topology: Topology | None) -> int:

@@ -10,6 +10,8 @@ from raftka.coordinator.commands import GroupSettings
 from raftka.coordinator.consumer.groups import Group
 from raftka.coordinator.decision import Decision
 from raftka.coordinator.machine import Context, Outcome, Record, Steps, Ticket
+from raftka.coordinator.modern.records import MemberState
+from raftka.coordinator.modern.soft import REVOKE, Ring
 from raftka.coordinator.records import group_tombstone
 from raftka.coordinator.streams.commands import (
     AWAY,
@@ -28,11 +30,10 @@ from raftka.coordinator.streams.reconciliation import target_of
 from raftka.coordinator.streams.records import (
     GROUP,
     MEMBER,
-    MemberState,
     read_key,
     read_value,
 )
-from raftka.coordinator.streams.timers import FIRST_ASSIGNMENT, REVOKE, Ring, Soft
+from raftka.coordinator.streams.timers import FIRST_ASSIGNMENT, Soft
 from raftka.coordinator.timers import Timers
 from raftka.limits import GROUPS_OF_COORDINATOR
 from raftka.wire.errors import Code, KafkaError, check_limit
@@ -200,7 +201,7 @@ class StreamsGroups:
         if soft is None:
             return
         if what == MEMBER and value is None:
-            soft.forget_member(self._timers, member_id)
+            soft.forget_member(member_id, self._timers)
         elif what == GROUP and not group.members:
             soft.shutdown_by = None
             soft.off(FIRST_ASSIGNMENT, "", self._timers)
@@ -209,8 +210,7 @@ class StreamsGroups:
         """There is no such streams group any more."""
         soft = self.soft.pop(group_id, None)
         if soft is not None:
-            for what, member_id in list(soft.timers):
-                soft.off(what, member_id, self._timers)
+            soft.end(self._timers)
 
     def _tidy(self, group_id: str) -> None:
         """Of a group that did not come to be, or is none of these any more, nothing stays."""

@@ -3,6 +3,14 @@
 """
 
 from raftka.coordinator.machine import Steps
+from raftka.coordinator.modern.admission import (
+    NAME_LENGTH,
+    check_size,
+    fenced,
+    named_member,
+    refuse,
+    unreleased,
+)
 from raftka.coordinator.streams.commands import (
     AWAY,
     LEFT,
@@ -18,46 +26,38 @@ from raftka.coordinator.streams.records import Current
 from raftka.coordinator.streams.settings import StreamsSettings
 from raftka.coordinator.streams.tasks import NOTHING_HELD, Tasks, has_no_more
 from raftka.coordinator.streams.topology import check_topology
-from raftka.limits import MEMBERS_OF_GROUP
 from raftka.wire.errors import Code, KafkaError
-
-NAME_LENGTH = 256  # characters of a client's name that records keep
 
 
 def check(command: StreamsHeartbeat) -> None:
     """Raises INVALID_REQUEST and the errors of check_topology; in Kafka's order and words."""
-    _refuse(not command.member_id, "MemberId can't be empty.")
-    _refuse(not command.group_id, "GroupId can't be empty.")
-    _refuse(command.instance_id == "", "InstanceId can't be empty.")
-    _refuse(command.rack_id == "", "RackId can't be empty.")
+    refuse(not command.member_id, "MemberId can't be empty.")
+    refuse(not command.group_id, "GroupId can't be empty.")
+    refuse(command.instance_id == "", "InstanceId can't be empty.")
+    refuse(command.rack_id == "", "RackId can't be empty.")
     if command.epoch == 0:
-        _refuse(
+        refuse(
             command.rebalance_timeout_ms == -1,
             "RebalanceTimeoutMs must be provided in first request.",
         )
         names = ("ActiveTasks", "StandbyTasks", "WarmupTasks")
         for name, tasks in zip(names, command.owned or Tasks(), strict=True):
             missing = command.owned is None or bool(tasks)
-            _refuse(missing, f"{name} must be empty when (re-)joining.")
-        _refuse(command.topology is None, "Topology must be non-null when (re-)joining.")
+            refuse(missing, f"{name} must be empty when (re-)joining.")
+        refuse(command.topology is None, "Topology must be non-null when (re-)joining.")
     elif command.epoch == AWAY:
-        _refuse(command.instance_id is None, "InstanceId can't be null.")
+        refuse(command.instance_id is None, "InstanceId can't be null.")
     else:
-        _refuse(
+        refuse(
             command.epoch < AWAY,
             f"MemberEpoch is {command.epoch}, but must be greater than or equal to -2.",
         )
-    _refuse(
+    refuse(
         command.epoch != 0 and command.topology is not None,
         "Topology can only be provided when (re-)joining.",
     )
     if command.topology is not None:
         check_topology(command.topology)
-
-
-def _refuse(wrong: bool, message: str) -> None:
-    if wrong:
-        raise KafkaError(Code.INVALID_REQUEST, message)
 
 
 def beat(
@@ -107,17 +107,12 @@ def beat(
 
 def check_room(group: StreamsGroup, settings: StreamsSettings, command: StreamsHeartbeat) -> None:
     """Raises GROUP_MAX_SIZE_REACHED for a member that is new."""
-    most = min(settings.max_size, MEMBERS_OF_GROUP.value)
     if (
         command.epoch == 0
-        and len(group.members) >= most
         and command.member_id not in group.members
         and command.instance_id not in group.static
     ):
-        raise KafkaError(
-            Code.GROUP_MAX_SIZE_REACHED,
-            f"The streams group has reached its maximum capacity of {most} members.",
-        )
+        check_size(group.members, settings.max_size, "streams")
 
 
 # whose place it is
@@ -127,16 +122,10 @@ def _place(decision: StreamsDecision, command: StreamsHeartbeat) -> Member:
     """Return the member that the heartbeat is of, as it was, after its epoch was checked. Raises
     KafkaError.
     """
-    group, member_id, instance_id = decision.group, command.member_id, command.instance_id
+    member_id, instance_id = command.member_id, command.instance_id
     if command.epoch == 0:
         return _joining(decision, member_id, instance_id)
-    if instance_id is not None:
-        held = check_instance(group.static_member(instance_id), member_id, instance_id)
-        return _at_its_epoch(held, command)
-    known = group.members.get(member_id)
-    if known is None:
-        raise unknown(group, member_id)
-    return _at_its_epoch(known, command)
+    return _at_its_epoch(named_member(decision.group, member_id, instance_id), command)
 
 
 def _joining(decision: StreamsDecision, member_id: str, instance_id: str | None) -> Member:
@@ -150,33 +139,10 @@ def _joining(decision: StreamsDecision, member_id: str, instance_id: str | None)
     if held is None:
         return decision.group.members.get(member_id) or Member(member_id, NOBODY, Current())
     if held.current.epoch != AWAY and held.member_id != member_id:
-        raise KafkaError(
-            Code.UNRELEASED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} cannot join the group "
-            f"because the instance id is owned by {held.member_id} member.",
-        )
+        raise unreleased(member_id, instance_id, held.member_id)
     if held.current.epoch == AWAY:
         decision.draft.replace(held, member_id)
     return decision.group.members[member_id]
-
-
-def check_instance(held: Member | None, member_id: str, instance_id: str) -> Member:
-    """Raises UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
-    if held is None:
-        raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-    if held.member_id != member_id:
-        raise KafkaError(
-            Code.FENCED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} was fenced by member "
-            f"{held.member_id}.",
-        )
-    return held
-
-
-def unknown(group: StreamsGroup, member_id: str) -> KafkaError:
-    return KafkaError(
-        Code.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}."
-    )
 
 
 def _at_its_epoch(member: Member, command: StreamsHeartbeat) -> Member:
@@ -191,12 +157,7 @@ def _at_its_epoch(member: Member, command: StreamsHeartbeat) -> Member:
         and has_no_more(owned, member.current.assigned)
     ):
         return member
-    which = "greater" if command.epoch > now else "smaller"
-    raise KafkaError(
-        Code.FENCED_MEMBER_EPOCH,
-        f"The streams group member has a {which} member epoch ({command.epoch}) than the one known "
-        f"by the group coordinator ({now}). The member must abandon all its partitions and rejoin.",
-    )
+    raise fenced("streams", command.epoch, now)
 
 
 # its words
@@ -306,16 +267,7 @@ def leave(decision: StreamsDecision, command: StreamsHeartbeat) -> Member | None
     """Return the member to remove; None: a static member that will be back, whose tasks stay its
     own until its session ends. Raises KafkaError.
     """
-    group = decision.group
-    if command.instance_id is not None:
-        member = check_instance(
-            group.static_member(command.instance_id), command.member_id, command.instance_id
-        )
-    else:
-        found = group.members.get(command.member_id)
-        if found is None:
-            raise unknown(group, command.member_id)
-        member = found
+    member = named_member(decision.group, command.member_id, command.instance_id)
     if command.epoch == LEFT:
         return member
     assigned = without_assignment_epochs(member.current.assigned)

@@ -12,8 +12,9 @@ an active task up may be told at once to keep a copy, and a copy becomes active 
 from collections.abc import Set
 
 from raftka.coordinator.machine import Steps
+from raftka.coordinator.modern.records import MemberState
 from raftka.coordinator.streams.group import Member, StreamsGroup
-from raftka.coordinator.streams.records import Current, MemberState
+from raftka.coordinator.streams.records import Current
 from raftka.coordinator.streams.tasks import (
     NO_TASKS,
     NOTHING_HELD,

@@ -7,12 +7,10 @@ values are flexible.
 Knows no group and no rule.
 """
 
-from enum import IntEnum
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from raftka.coordinator.machine import Record
-from raftka.coordinator.records import kind, read_string_of_key, string_of_key
+from raftka.coordinator.modern.records import MemberState, RecordForm, Targets, Untyped
 from raftka.coordinator.streams.tasks import (
     NOTHING_HELD,
     EpochMap,
@@ -27,9 +25,6 @@ from raftka.coordinator.streams.topology import (
     Topology,
 )
 from raftka.versions import STREAMS_GROUP
-from raftka.wire.decoder import Decoder, compile_decoder
-from raftka.wire.encoder import Encoder, compile_encoder, encode_row
-from raftka.wire.errors import ProtocolError
 from raftka.wire.notation import parse_row
 from raftka.wire.rows import Row
 
@@ -37,17 +32,7 @@ GROUP, MEMBER, TARGETS, TARGET, CURRENT, TOPOLOGY = 17, 19, 20, 21, 22, 23
 KINDS = frozenset((GROUP, MEMBER, TARGETS, TARGET, CURRENT, TOPOLOGY))
 # their keys have the id of the group alone, the others' that of a member too
 OF_GROUP = (GROUP, TARGETS, TOPOLOGY)
-Untyped = Any  # a value, or its row: only messages have stubs
 NO_EPOCH = -1
-WHOSE = "a streams group"  # a key that cannot be read
-
-
-class MemberState(IntEnum):
-    """As they are written."""
-
-    STABLE = 1  # has what the targets of its epoch say
-    UNREVOKED = 2  # is to give tasks up, and has not said that it has
-    UNRELEASED = 3  # waits for tasks that others have
 
 
 class Endpoint(NamedTuple):
@@ -94,40 +79,6 @@ class Epoch(NamedTuple):
     failed_description: int = NO_EPOCH
 
 
-class Targets(NamedTuple):
-    epoch: int
-    timestamp_ms: int = 0
-
-
-# keys
-
-
-def key(what: int, group_id: str, member_id: str = "") -> bytes:
-    parts = [what.to_bytes(2, "big"), string_of_key(group_id)]
-    if what not in OF_GROUP:
-        parts.append(string_of_key(member_id))
-    return b"".join(parts)
-
-
-def read_key(data: bytes) -> tuple[int, str, str]:
-    """Return the record's kind, the group and the member. Raises ValueError."""
-    what = kind(data)
-    group_id, at = read_string_of_key(data, 2, WHOSE)
-    member_id = ""
-    if what not in OF_GROUP:
-        member_id, at = read_string_of_key(data, at, WHOSE)
-    if at != len(data):
-        raise ValueError(f"the key of {WHOSE} is too long: {data[:40]!r}")
-    return what, group_id, member_id
-
-
-def tombstone(what: int, group_id: str, member_id: str = "") -> Record:
-    return Record(key(what, group_id, member_id), None)
-
-
-# values
-
-
 def group_record(group_id: str, group: Epoch) -> Record:
     configs = group.configs
     row = _GROUP(
@@ -140,7 +91,7 @@ def group_record(group_id: str, group: Epoch) -> Record:
         stored_description=group.stored_description,
         failed_description=group.failed_description,
     )
-    return Record(key(GROUP, group_id), _write(GROUP, row))
+    return FORM.record(GROUP, group_id, row)
 
 
 def member_record(group_id: str, member_id: str, said: Said) -> Record:
@@ -158,12 +109,12 @@ def member_record(group_id: str, member_id: str, said: Said) -> Record:
         else _MEMBER.endpoint(host=endpoint.host, port=endpoint.port),
         tags=[_MEMBER.tags(key=name, value=value) for name, value in said.tags],
     )
-    return Record(key(MEMBER, group_id, member_id), _write(MEMBER, row))
+    return FORM.record(MEMBER, group_id, row, member_id)
 
 
 def targets_record(group_id: str, targets: Targets) -> Record:
     row = _TARGETS(epoch=targets.epoch, timestamp_ms=targets.timestamp_ms)
-    return Record(key(TARGETS, group_id), _write(TARGETS, row))
+    return FORM.record(TARGETS, group_id, row)
 
 
 def target_record(group_id: str, member_id: str, target: Tasks) -> Record:
@@ -172,7 +123,7 @@ def target_record(group_id: str, member_id: str, target: Tasks) -> Record:
         standby=_task_rows(_TARGET.active, target.standby),
         warmup=_task_rows(_TARGET.active, target.warmup),
     )
-    return Record(key(TARGET, group_id, member_id), _write(TARGET, row))
+    return FORM.record(TARGET, group_id, row, member_id)
 
 
 def current_record(group_id: str, member_id: str, current: Current) -> Record:
@@ -188,7 +139,7 @@ def current_record(group_id: str, member_id: str, current: Current) -> Record:
         revoking_standby=_task_rows(_CURRENT.active, gives.standby),
         revoking_warmup=_task_rows(_CURRENT.active, gives.warmup),
     )
-    return Record(key(CURRENT, group_id, member_id), _write(CURRENT, row))
+    return FORM.record(CURRENT, group_id, row, member_id)
 
 
 def topology_record(group_id: str, topology: Topology) -> Record:
@@ -211,19 +162,12 @@ def topology_record(group_id: str, topology: Topology) -> Record:
         for each in topology.subtopologies
     ]
     row = _TOPOLOGY(epoch=topology.epoch, subtopologies=subtopologies)
-    return Record(key(TOPOLOGY, group_id), _write(TOPOLOGY, row))
+    return FORM.record(TOPOLOGY, group_id, row)
 
 
 def read_value(what: int, value: bytes) -> Untyped:
     """Epoch, Said, Targets, Tasks, Current or Topology. Raises ValueError, NewerFormat."""
-    STREAMS_GROUP.check(kind(value), STREAMS_GROUP.place)
-    try:
-        row, _ = _decoder(what)(memoryview(value), 2)
-    except ProtocolError as error:
-        raise ValueError(
-            f"the value of a streams group's record {what} cannot be read: {error}"
-        ) from error
-    return _READ[what](row)
+    return _READ[what](FORM.read_row(what, value))
 
 
 def _read_group(row: Untyped) -> Epoch:
@@ -470,17 +414,5 @@ _READ: dict[int, Untyped] = {
     CURRENT: _read_current,
     TOPOLOGY: _read_topology,
 }
-
-
-@cache
-def _decoder(what: int) -> Decoder:
-    return compile_decoder(_ROWS[what].struct, 0, flexible=True, bounded=False)
-
-
-@cache
-def _encoder(what: int) -> Encoder:
-    return compile_encoder(_ROWS[what].struct, 0, flexible=True)
-
-
-def _write(what: int, row: Row) -> bytes:
-    return encode_row(_encoder(what), row, b"\0\0")
+FORM = RecordForm("a streams group", STREAMS_GROUP, _ROWS, OF_GROUP)
+read_key, tombstone = FORM.read_key, FORM.tombstone

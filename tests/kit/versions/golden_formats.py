@@ -15,6 +15,7 @@ from raftka.broker.controller.boot_counter import BootCounter, Start
 from raftka.coordinator import records as offsets
 from raftka.coordinator.commands import Protocol
 from raftka.coordinator.consumer import records as consumer
+from raftka.coordinator.modern.records import MemberState, Targets
 from raftka.coordinator.share import records as share
 from raftka.coordinator.share_state import records as share_states
 from raftka.coordinator.streams import records as streams
@@ -153,7 +154,7 @@ def _share_group(level: int) -> Bytes:
     for name, record in {
         "group": share.group_record("g", consumer.Epoch(3, 77)),
         "member": share.member_record("g", "m", share.Said("rack", "client", "/host", ("t",))),
-        "targets": share.targets_record("g", consumer.Targets(3, 99)),
+        "targets": share.targets_record("g", Targets(3, 99)),
         "target": share.target_record("g", "m", {TOPIC: (0, 1)}),
         "current": share.current_record("g", "m", share.Current(3, 2, {TOPIC: (0, 1)})),
         "partitions": share.partitions_record("g", partitions),
@@ -174,13 +175,11 @@ def _consumer_group(level: int) -> Bytes:
         "uniform",
         consumer.Classic(45, (Protocol("range", b"topics"),)),
     )
-    current = consumer.Current(
-        3, 2, consumer.MemberState.UNREVOKED, {TOPIC: {0: 3}}, {TOPIC: {1: 2}}
-    )
+    current = consumer.Current(3, 2, MemberState.UNREVOKED, {TOPIC: {0: 3}}, {TOPIC: {1: 2}})
     for name, record in {
         "group": consumer.group_record("g", consumer.Epoch(3, 77)),
         "member": consumer.member_record("g", "m", said),
-        "targets": consumer.targets_record("g", consumer.Targets(3, 99)),
+        "targets": consumer.targets_record("g", Targets(3, 99)),
         "target": consumer.target_record("g", "m", {TOPIC: (0, 1)}),
         "current": consumer.current_record("g", "m", current),
         "regex": consumer.regex_record("g", "t.*", consumer.Resolved(("t",), 5, 99)),
@@ -199,7 +198,7 @@ def _streams_group(level: int) -> Bytes:
     current = streams.Current(
         3,
         2,
-        streams.MemberState.UNREVOKED,
+        MemberState.UNREVOKED,
         Held({"0": {0: 3}}, {"1": (0,)}),
         Held({"0": {1: 2}}, {}, {"2": (5,)}),
     )
@@ -207,7 +206,7 @@ def _streams_group(level: int) -> Bytes:
     for name, record in {
         "group": streams.group_record("g", epoch),
         "member": streams.member_record("g", "m", said),
-        "targets": streams.targets_record("g", streams.Targets(3, 99)),
+        "targets": streams.targets_record("g", Targets(3, 99)),
         "target": streams.target_record("g", "m", Tasks({"0": (0, 1)}, {"1": (0,)})),
         "current": streams.current_record("g", "m", current),
         "topology": streams.topology_record("g", Topology(1, (subtopology,))),

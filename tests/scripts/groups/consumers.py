@@ -30,11 +30,11 @@ from raftka.coordinator.consumer.records import (
     Epoch,
     Resolved,
     Said,
-    Targets,
     read_key,
     read_value,
 )
 from raftka.coordinator.machine import Record
+from raftka.coordinator.modern.records import Targets
 from raftka.coordinator.protocol import read_assignment
 from raftka.coordinator.records import kind
 from tests.coordinator.world import view

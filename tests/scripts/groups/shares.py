@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from raftka.coordinator.consumer.records import Epoch, Targets
+from raftka.coordinator.consumer.records import Epoch
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.machine import Outcome, Record
+from raftka.coordinator.modern.records import Targets
 from raftka.coordinator.records import kind
 from raftka.coordinator.share.commands import (
     AlterShareOffsets,

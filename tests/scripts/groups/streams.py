@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from raftka.coordinator.machine import Record
+from raftka.coordinator.modern.records import Targets
 from raftka.coordinator.records import kind
 from raftka.coordinator.streams.commands import (
     DescribedStreamsGroup,
@@ -31,7 +32,6 @@ from raftka.coordinator.streams.records import (
     Endpoint,
     Epoch,
     Said,
-    Targets,
     read_key,
     read_value,
 )

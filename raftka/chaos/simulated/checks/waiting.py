@@ -23,9 +23,9 @@ from raftka.broker.replica.partition import Partition
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.coordinator.classic.group import ClassicGroup, State
 from raftka.coordinator.consumer.group import ConsumerGroup
-from raftka.coordinator.consumer.records import MemberState
-from raftka.coordinator.consumer.timers import REVOKE, SESSION
 from raftka.coordinator.groups import GroupCoordinator
+from raftka.coordinator.modern.records import MemberState
+from raftka.coordinator.modern.soft import REVOKE, SESSION
 from raftka.coordinator.streams.group import StreamsGroup
 from raftka.coordinator.streams.tasks import Task, each_task
 from raftka.coordinator.timers import Timer

@@ -1,0 +1,1 @@
+"""The common parts of groups of the new protocols: consumer, share and streams groups."""
