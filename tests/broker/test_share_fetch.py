@@ -419,7 +419,7 @@ def test_opening_anew_keeps_locks_and_forgets_partitions(stage: Stage, place: Pl
 
 
 def test_more_sessions_than_allowed_are_refused_after_the_wait() -> None:
-    with shares(), Stage(group_share_max_share_sessions="2") as stage:
+    with shares(), Stage(group_share_max_size="2", group_share_max_share_sessions="2") as stage:
         for member in ("a", "b"):
             assert ShareMember(stage, "g", member).fetch() == {}
         began = stage.world.now

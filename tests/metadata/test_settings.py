@@ -308,6 +308,32 @@ def test_unused_settings_of_kafka_are_accepted_and_named() -> None:
             "CONTROLLER, which is a listener of controllers",
         ),
         ({"broker.session.timeout.ms": "400"}, "must be less than"),
+        ({"replica.lag.time.max.ms": "400"}, "replica.fetch.wait.max.ms should always be less"),
+        ({"log.retention.minutes": "0"}, r"must be unlimited \(-1\) or, greater than"),
+        ({"cordoned.log.dirs": "*,/data"}, "it must not contain other values"),
+        ({"group.share.max.share.sessions": "199"}, "than or equal to group.share.max.size"),
+        (
+            {"group.consumer.session.timeout.ms": "6000"},
+            "session.timeout.ms must be greater than or equal to group.consumer.min.session",
+        ),
+        (
+            {"group.share.delivery.count.limit": "11"},
+            "max.delivery.count.limit must be greater than or equal to group.share.delivery",
+        ),
+        (
+            {"group.share.min.record.lock.duration.ms": "40000"},
+            "record.lock.duration.ms must be greater than or equal to group.share.min.record",
+        ),
+        (
+            {"group.streams.num.standby.replicas": "3"},
+            "max.standby.replicas must be greater than or equal to group.streams.num.standby",
+        ),
+        (
+            {"group.streams.max.heartbeat.interval.ms": "45000"}
+            | {"group.streams.heartbeat.interval.ms": "45000"},
+            "heartbeat.interval.ms must be less than group.streams.session.timeout.ms",
+        ),
+        ({"group.streams.rack.aware.assignment.tags": "zone,zone"}, "duplicate tag keys"),
         ({"transaction.two.phase.commit.enable": "true"}, "two-phase commit .* is not there"),
     ],
 )

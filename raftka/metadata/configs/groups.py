@@ -7,10 +7,19 @@ from collections.abc import Iterable, Mapping
 
 from raftka.limits import REGEX_LENGTH
 from raftka.metadata.configs.broker import BROKER_SETTINGS
-from raftka.metadata.configs.values import Check, Setting, SettingError, Type, at_least, one_of
+from raftka.metadata.configs.values import (
+    Check,
+    Setting,
+    SettingError,
+    Type,
+    Values,
+    at_least,
+    one_of,
+)
 from raftka.regular_expressions import InvalidExpression, NoEngine, compile_linear
 from raftka.wire.errors import Code, check_limit
 
+KINDS = ("consumer", "share", "streams")
 RESET = re.compile(
     r"earliest|latest|by_duration:P(?=\d|T\d)(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?"
 )
@@ -213,8 +222,7 @@ def check_group_configs(configs: Mapping[str, str], broker: Mapping[str, object]
     for name, text in configs.items():
         value = GROUP_SETTINGS[name].parse(text)
         kind, _, rest = name.partition(".")
-        rest = rest.removeprefix("num.")
-        least, most = broker.get(f"group.{kind}.min.{rest}"), broker.get(f"group.{kind}.max.{rest}")
+        least, most = map(broker.get, _bounds(kind, rest))
         below, above = least is not None and value < least, most is not None and value > most
         if (below or above) and kind != "consumer":
             raise SettingError(f"{name} must be {_range(least, most)}")
@@ -225,8 +233,39 @@ def check_group_configs(configs: Mapping[str, str], broker: Mapping[str, object]
         fault = _find_fault(name, value, broker)
         if fault is not None:
             raise SettingError(fault)
-    for kind in ("consumer", "share", "streams"):
+    for kind in KINDS:
         _check_session(kind, configs, broker)
+
+
+def check_group_defaults(values: Values) -> None:
+    """Check a broker's settings of groups against each other, as Kafka does at the start. Raises
+    SettingError.
+    """
+    pairs = [("group.share.max.size", "group.share.max.share.sessions")]  # the first is no larger
+    for name in GROUP_SETTINGS:
+        kind, _, rest = name.partition(".")
+        least, most = _bounds(kind, rest)
+        inner = f"group.{name}"
+        pairs += [(least, inner), (inner, most), (least, most)]
+    for lower, upper in pairs:
+        if lower in values and upper in values and values[lower] > values[upper]:
+            raise SettingError(f"{upper} must be greater than or equal to {lower}")
+    for kind in KINDS:
+        interval, session = (
+            f"group.{kind}.heartbeat.interval.ms",
+            f"group.{kind}.session.timeout.ms",
+        )
+        if values[interval] >= values[session]:
+            raise SettingError(f"{interval} must be less than {session}")
+    tags = "group.streams.rack.aware.assignment.tags"
+    if len(set(values[tags])) < len(values[tags]):
+        raise SettingError(f"{tags} must not contain duplicate tag keys.")
+
+
+def _bounds(kind: str, rest: str) -> tuple[str, str]:
+    """Return the names of the settings that bound a setting of groups, if there are such."""
+    rest = rest.removeprefix("num.")
+    return f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
 
 
 def _check_session(kind: str, configs: Mapping[str, str], broker: Mapping[str, object]) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Self
 from raftka.log.config import LogConfig, SchemaRule, SchemaRules
 from raftka.metadata.configs.broker import BROKER_SETTINGS, DIFFERENCES, Difference
 from raftka.metadata.configs.dynamic import check_addresses
+from raftka.metadata.configs.groups import check_group_defaults
 from raftka.metadata.configs.listeners import (
     find_inter_broker,
     parse_advertised,
@@ -227,10 +228,8 @@ class NodeSettings:
         check_logins(values, clients)
         check_controllers(values, controllers)
         check_ports(values)
-        if values["broker.heartbeat.interval.ms"] >= values["broker.session.timeout.ms"]:
-            raise SettingError(
-                "broker.heartbeat.interval.ms must be less than broker.session.timeout.ms"
-            )
+        check_group_defaults(values)
+        _check_times(values)
         inter_broker = find_inter_broker(values, advertised, protocols)
         in_use = names_in_use(
             values, clients, controllers, _dialed(values, inter_broker, protocols)
@@ -260,10 +259,32 @@ class NodeSettings:
         return settings
 
 
+def _check_times(values: Values) -> None:
+    """Raise SettingError for times that make no sense together."""
+    if values["broker.heartbeat.interval.ms"] >= values["broker.session.timeout.ms"]:
+        raise SettingError(
+            "broker.heartbeat.interval.ms must be less than broker.session.timeout.ms"
+        )
+    if values["replica.fetch.wait.max.ms"] > values["replica.lag.time.max.ms"]:
+        raise SettingError(
+            "replica.fetch.wait.max.ms should always be less than or equal to "
+            "replica.lag.time.max.ms to prevent frequent changes in ISR"
+        )
+    times = (values[f"log.retention.{unit}"] for unit in ("ms", "minutes", "hours"))
+    if next((time for time in times if time is not None), -1) == 0:
+        raise SettingError("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+
+
 def check_cordoned(entries: Iterable[str], log_dirs: Container[str]) -> None:
     """Raise SettingError, in Kafka's words, if an entry of cordoned.log.dirs is none of the node's
     log directories.
     """
+    entries = tuple(entries)
+    if EVERY_DIRECTORY in entries and len(entries) > 1:
+        raise SettingError(
+            f"requirement failed: When {CORDONED} is set to {EVERY_DIRECTORY}, it must not contain "
+            "other values"
+        )
     missing = [each for each in entries if each != EVERY_DIRECTORY and each not in log_dirs]
     if missing:
         raise SettingError(
