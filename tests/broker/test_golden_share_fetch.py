@@ -9,15 +9,17 @@ from uuid import UUID
 
 import pytest
 
-from tests.broker.golden import Differences, Exchange, Meant, all_found, append, not_meant
+from tests.broker.golden import Differences, Exchange, all_found, append, not_meant, numbers_of
 from tests.broker.golden_shares import ReplayShares, batches_of, lines_of, subscribe
 from tests.broker.stage import Stage
+from tests.kit.broker.kafka_differences import SHARES
 from tests.kit.broker.share import configure, fill, shares
 from tests.kit.broker.share_groups import beat, join, load_groups
 from tests.kit.broker.transactions import Client, settled
 
 LINES = lines_of("fetch")
 EXCHANGES = [line.exchange for line in LINES]
+BY_NUMBER = {line.n: line for line in LINES}
 SECOND_RUN = 495  # without authorizer, with few sessions
 TOPICS = {
     "st": UUID("47a7d0ea-8b12-44a4-b5e8-1eadd982fc6c").bytes,
@@ -58,22 +60,6 @@ CONFIGS: dict[str, dict[str, str]] = {
     "gx": {"share_isolation_level": "read_committed"},
 }
 LATER = (("st", 3), ("lim", 20), ("cnt", 4))  # batches that are not there from the beginning
-MEANT: Meant = (
-    (
-        (88, 89, 90, 98, 163),
-        r"\.(error_code|acquisition_lock_timeout_ms|responses.*)",
-        "Kafka fails the whole request for an unknown topic, and for a partition that is named "
-        "twice, when it has an authorizer",
-    ),
-    ((110, 111), r"\.responses.*acquired_records.*", "Kafka begins with a range of no records"),
-    (
-        (247, 248),
-        r"\.(responses|results).*",
-        "Kafka goes on to hold what a closing request did not acknowledge of a partition of which "
-        "it acknowledged something",
-    ),
-    ((118,), r"\.responses.*records", "Kafka cuts the last batch where MaxBytes ends"),
-)
 
 
 class Replayed(ReplayShares):
@@ -177,7 +163,7 @@ def replayed() -> dict[int, Differences]:
         first.make(GROUPS | {"unsubscribed": ()})
         fill(stage, "inflight", 30)
         found = first.run()
-    given = {"group_share_max_share_sessions": "2"}
+    given = {"group_share_max_size": "2", "group_share_max_share_sessions": "2"}
     with shares(), Stage(**given) as stage:
         second = Replayed(stage, second=True)
         second.set_clock(CLOCK_MS)
@@ -188,10 +174,9 @@ def replayed() -> dict[int, Differences]:
 
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda exchange: exchange.name)
 def test_the_answer_is_kafkas(exchange: Exchange) -> None:
-    assert not_meant(MEANT, exchange.n, replayed()[exchange.n]) == {}, exchange.comment
+    assert not_meant(SHARES, exchange.n, replayed()[exchange.n]) == {}, exchange.comment
 
 
-def test_differences_are_still_there() -> None:
-    for numbers, _, _ in MEANT:
-        for n in numbers:
-            assert all_found(MEANT, n, replayed()[n]), n
+@pytest.mark.parametrize("n", sorted(set(numbers_of(SHARES)).intersection(BY_NUMBER)))
+def test_differences_that_are_meant_are_there(n: int) -> None:
+    assert all_found(SHARES, n, replayed()[n])

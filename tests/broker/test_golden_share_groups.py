@@ -14,11 +14,12 @@ from raftka.broker.network.dispatch import HANDLERS
 from raftka.share.state import SharePartitionKey, StateBatch
 from raftka.wire.messages.offsets import OFFSET_COMMIT
 from raftka.wire.messages.produce import PRODUCE
-from tests.broker.golden import Differences, Exchange, Meant, Replay, append, not_meant, recorded
+from tests.broker.golden import Differences, Exchange, Replay, append, not_meant, recorded
 from tests.broker.golden_shares import batches_of
 from tests.broker.group_requests import commit
 from tests.broker.requests import batch, produce
 from tests.broker.stage import BY_NAME, Stage, Wire
+from tests.kit.broker.kafka_differences import SHARES
 from tests.kit.broker.share_groups import (
     beat,
     join,
@@ -48,10 +49,6 @@ GIVEN: dict[str, Any] = {
     "group_share_min_heartbeat_interval_ms": "500",
 }
 CLOCK_MS = 1_795_737_700_000
-MEANT: Meant = (
-    ((54,), r"\.topics\(not-there\)\.configs\(min\.insync\.replicas\)\.config_source", "the stage"),
-    ((467,), r"\.results\(0\)\.configs\(.*\)\.documentation", "our own words"),
-)
 OF_CONSUMER = (407, 415, 416)  # exchanges of one connection
 LAST_OF_GA = 418  # before the group is deleted; its connection ends
 # of ga, by acknowledgements that test_golden_share_fetch.py replays, and the end of all locks
@@ -212,4 +209,4 @@ def replayed() -> dict[int, Differences]:
 
 @pytest.mark.parametrize("exchange", RECORDED, ids=lambda exchange: exchange.name)
 def test_the_answer_is_kafkas(exchange: Any) -> None:
-    assert not_meant(MEANT, exchange.n, replayed()[exchange.n]) == {}, exchange.comment
+    assert not_meant(SHARES, exchange.n, replayed()[exchange.n]) == {}, exchange.comment
