@@ -91,6 +91,7 @@ class BrokerContext:
         self.node_id = settings.node_id
         # of the cluster, should this node's controller form it
         self.first_users: tuple[ScramCredentialSet, ...] = ()
+        self.kraft_version = 0  # of the cluster, should this node's controller form it
         self.incarnation_id = runtime.random("ids").randbytes(16)
         self.runtime = runtime
         self.events = events

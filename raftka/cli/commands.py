@@ -340,6 +340,31 @@ def broker_start(
     raise SystemExit(start(file, users=users, topics=topics))
 
 
+@broker.command("format", example="raftka broker format server.properties --standalone")
+@click.argument("file", metavar="FILE.properties", type=click.Path())
+@click.option("--standalone", is_flag=True, help="The node forms a quorum alone.")
+@click.option(
+    "--initial-controllers",
+    metavar="ID@HOST:PORT:DIRECTORY,...",
+    help="These nodes form the quorum; each is formatted with the same list.",
+)
+@click.option("--no-initial-controllers", is_flag=True, help="The node follows a quorum.")
+def broker_format(
+    file: str, standalone: bool, initial_controllers: str | None, no_initial_controllers: bool
+) -> None:
+    """Make the directories of the node that FILE describes, for a cluster that begins at
+    kraft.version 1: FILE has controller.quorum.bootstrap.servers, and no controller.quorum.voters.
+    Other clusters need no format.
+    """
+    if standalone + (initial_controllers is not None) + no_initial_controllers != 1:
+        raise click.UsageError(
+            "give one of --standalone, --initial-controllers and --no-initial-controllers"
+        )
+    from raftka.cli.format_node import format_node
+
+    raise SystemExit(format_node(file, standalone=standalone, initial=initial_controllers))
+
+
 @broker.command("health", example="raftka broker health server.properties --timeout 2")
 @click.argument("file", metavar="[FILE.properties]", type=click.Path(), required=False)
 @click.option("--from-env", "from_env", is_flag=True, help="As `raftka broker start` has it.")

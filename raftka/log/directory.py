@@ -144,12 +144,18 @@ class LogDirectory:
                     f"{self.path} belongs to node {properties['node.id']}, this is node {node_id}"
                 )
             return properties
+        return self.take(self.files, self.path, node_id, random.randbytes(16))
+
+    @staticmethod
+    def take(files: Files, path: str, node_id: int, directory_id: bytes) -> dict[str, str]:
+        """Make an empty directory the node's, with that id (16 bytes). Raises OSError."""
+        files.make_directory(path)
         properties = {
             "node.id": str(node_id),
-            "directory.id": uuid_text(random.randbytes(16)),
+            "directory.id": uuid_text(directory_id),
             "version": "1",
         }
-        self.files.replace(path, encode_properties(properties))
+        files.replace(f"{path}/{META_PROPERTIES}", encode_properties(properties))
         return properties
 
     def join_cluster(self, cluster_id: str) -> None:

@@ -16,6 +16,7 @@ from raftka.wire.errors import Code
 from raftka.wire.messages.quorum import UPDATE_RAFT_VOTER
 from tests.broker.stage import CONTROLLER_PORT, Wire
 from tests.mutants.directed import finds
+from tests.simulation.formatted import METADATA, Formatted
 from tests.simulation.voters import add, raise_level
 
 
@@ -243,6 +244,19 @@ def voter_is_at_an_address_where_nobody_answers() -> None:
     with World(1) as world:
         code, _ = add(followers_of_one_voter(world), 2, port=CONTROLLER_PORT + 1)
         assert code == Code.REQUEST_TIMED_OUT
+
+
+@finds
+def formatted_node_forms_a_quorum_twice() -> None:
+    """The node alone is the first quorum. Then its log is gone, and nothing else."""
+    with Formatted(1, voters=1) as stage:
+        first = stage.nodes[1].image.cluster_id
+        stage.kill(1)
+        directory, name = stage.world.disk("n1").parent(f"{METADATA}/journal")
+        directory.change({name: None})
+        stage.start(1)
+        stage.world.run(stage.world.now + 20)
+        assert stage.nodes[1].image.cluster_id in (None, first), "another cluster is formed"
 
 
 @finds

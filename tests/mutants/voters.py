@@ -4,7 +4,7 @@ leader without a vote steps down.
 
 from typing import Any
 
-from raftka.broker.controller import controller_host
+from raftka.broker.controller import controller_host, quorum
 from raftka.broker.handlers import controllers
 from raftka.metadata.quorum import raft
 from raftka.metadata.quorum.raft import RaftCore
@@ -141,6 +141,14 @@ def voter_is_at_an_address_where_nobody_answers(_: Any) -> Any:
     there.
     """
     return lambda command, answer: None
+
+
+@mutant(quorum, "forget_initial")
+def formatted_node_forms_a_quorum_twice(_: Any) -> Any:
+    """A node keeps the voters that it was formatted with beside its log: when it loses the log, it
+    forms a quorum of its own.
+    """
+    return lambda files, directory: None
 
 
 @mutant(controllers, "UpdateVoter")

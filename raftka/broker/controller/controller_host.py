@@ -438,6 +438,7 @@ class ControllerHost:
             self.context.runtime.random(SECRETS),
             self.context.first_users,
             self.context.metadata.settings["raftka.cluster.id"],
+            self.context.kraft_version,
         )
         self.machine = Controller(
             image,
@@ -486,7 +487,7 @@ class ControllerHost:
         if self.machine is not None and self.core.active:
             try:
                 self._append(self.machine.tick(self._context()).records)
-            except (NotLeader, LimitExceeded):
+            except (NotLeader, LimitExceeded, VotersRefused):
                 self._timer_at = self.clock.now() + 0.05
                 self.clock.call_at(self._timer_at, self._tick_now)
                 return

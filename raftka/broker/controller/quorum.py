@@ -6,6 +6,7 @@ observers' stream share that connection.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import inf
 
 from raftka.broker.context import BrokerContext
@@ -22,11 +23,13 @@ from raftka.broker.controller.voter_membership import VoterMembership
 from raftka.broker.network.connection import ServerConnection
 from raftka.broker.network.listening import listen
 from raftka.limits import CONTROLLER_CONNECTIONS, PEER_OUTPUT_BYTES
+from raftka.log.directory import LogDirectoryError
 from raftka.log.manager import LogManager
 from raftka.metadata.commands import Command, from_wire, to_wire
-from raftka.metadata.configs.settings import METADATA_DIRECTORY, Voter
+from raftka.metadata.configs.settings import METADATA_DIRECTORY, NodeSettings, Voter
 from raftka.metadata.extension import Extension
 from raftka.metadata.image import Endpoint
+from raftka.metadata.quorum.initial_voters import INITIAL_VOTERS, forget_initial, read_initial
 from raftka.metadata.quorum.journal import Journal
 from raftka.metadata.quorum.raft import RaftCore
 from raftka.metadata.quorum.raft_types import (
@@ -45,6 +48,7 @@ from raftka.wire.errors import Code, KafkaError, ProtocolError
 HELLO_S = 10.0
 # an observer pings its voter each PING_S, and leaves it after PINGS without an answer
 PING_S, PINGS = 0.5, 4
+REMEDY = "empty `log.dirs`, and format the node again"
 PIECE_BYTES = 4 * 1024 * 1024  # of a snapshot, in one message
 
 
@@ -116,6 +120,7 @@ class Quorum:
         )
         if settings.controller_listener is not None:
             journal = Journal.open(files, settings.metadata_directory, self.context.node_id)
+            settings = self._with_initial_voters()
             voters = [voter.node_id for voter in settings.voters]
             check_start(journal, voters)
             config = RaftConfig(
@@ -161,6 +166,29 @@ class Quorum:
         self._security.start()
         self.addresses.start()
         self.poke()
+
+    def _with_initial_voters(self) -> NodeSettings:
+        """Use the voters that the directory was formatted with, and return the settings with them.
+        Raises OSError, LogDirectoryError.
+        """
+        metadata = self.context.metadata
+        files, directory = self.context.runtime.files, metadata.settings.metadata_directory
+        try:
+            initial = read_initial(files, directory)
+        except ValueError as error:
+            raise LogDirectoryError(f"{directory}/{INITIAL_VOTERS}: {error}", REMEDY) from None
+        if not initial:
+            return metadata.settings
+        own = next((each for each in initial if each.node_id == self.context.node_id), None)
+        if own is None or own.directory_id != self.directory_id:
+            raise LogDirectoryError(
+                f"{directory} was formatted for another node or directory", REMEDY
+            )
+        voters = tuple(Voter(*each[:3]) for each in initial)
+        metadata.settings = replace(metadata.settings, voters=voters)
+        self.context.kraft_version = 1
+        self.addresses.form_with(voters)
+        return metadata.settings
 
     @property
     def directory_id(self) -> bytes:
@@ -285,9 +313,18 @@ class Quorum:
         self._membership.look_from_now_on()
         if self._announced < core.voters_index <= core.commit_index:
             self._announced = core.voters_index
+            self._forget_initial_voters()
             for peer in self.inbound:
                 if peer.hello is not None:
                     self._send_voters(peer)
+
+    def _forget_initial_voters(self) -> None:
+        try:
+            forget_initial(
+                self.context.runtime.files, self.context.metadata.settings.metadata_directory
+            )
+        except OSError as error:
+            self._stop_node(error)
 
     def _send_voters(self, peer: Peer) -> None:
         core = self.core

@@ -50,11 +50,16 @@ class VoterAddresses:
         self._started = False
         self._announced = 0  # index of the last set that a voter has sent
         # all voters, as far as this node knows
-        self.voters: tuple[Voter, ...] = context.metadata.settings.voters
+        self.voters: tuple[Voter, ...] = ()
         self.on_change: Callable[[], None] = lambda: None  # called when `voters` are others
-        for voter in self.voters:
-            if voter.node_id != context.node_id:
-                links[voter.node_id] = Link(*voter)
+        self.form_with(context.metadata.settings.voters)
+
+    def form_with(self, voters: tuple[Voter, ...]) -> None:
+        """Use these voters as long as the log has none; before `start`."""
+        self.voters = voters
+        for voter in voters:
+            if voter.node_id != self._context.node_id:
+                self._links[voter.node_id] = Link(*voter)
 
     def start(self) -> None:
         self._started = True

@@ -90,6 +90,7 @@ COMMANDS: Mapping[str, str] = {
     "rm": "delete",
     "server-start": "broker start",
     "show": "describe",
+    "storage": "broker format",
     "update": "alter",
     "verify": "status",
     "write": "produce",

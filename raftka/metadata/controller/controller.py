@@ -79,7 +79,7 @@ from raftka.metadata.records import (
     TopicCreated,
     TopicDeleted,
 )
-from raftka.versions import ELR_LEVEL, ELR_VERSION, FORMED_WITH, Features
+from raftka.versions import ELR_LEVEL, ELR_VERSION, FORMED_WITH, KRAFT_VERSION, Features
 from raftka.wire.errors import Code, KafkaError
 
 REBALANCED_AT_ONCE = 1000  # partitions that go back to their first replica in one batch, as Kafka's
@@ -251,6 +251,8 @@ class Controller:
         """
         if self.image.cluster_id is None:
             features = [FeatureLevelSet(*feature) for feature in FORMED_WITH.items()]
+            if self._formation is not None and self._formation.kraft_version:
+                features.append(FeatureLevelSet(KRAFT_VERSION, self._formation.kraft_version))
             security: list[Record] = (
                 []
                 if self._formation is None

@@ -43,6 +43,7 @@ class Formation(NamedTuple):
     secrets: Random  # its numbers cannot be predicted
     first_users: tuple[ScramCredentialSet, ...] = ()
     cluster_id: str | None = None  # None: a random one
+    kraft_version: int = 0  # 1: the log has the voters from the beginning
 
     def make_secret(self) -> ClusterSecretSet:
         return ClusterSecretSet(self.secrets.randbytes(SECRET_BYTES))
