@@ -66,7 +66,7 @@ def _share(system: System, targets: list[str]) -> Run:
     command = [
         str(compiled("share")),
         "-T",
-        ",".join(f"{each}/{_end(each)}" for each in targets),
+        ",".join(f"{each}/{end_of(each)}" for each in targets),
         "-C",
         f"{host}:{port}",
         "-i",
@@ -97,7 +97,7 @@ def _share(system: System, targets: list[str]) -> Run:
     return result
 
 
-def _end(target: str) -> int:
+def end_of(target: str) -> int:
     """Return the offset behind the last record of a target, HOST:PORT/PARTITION."""
     address, partition = target.rsplit("/", 1)
     host, port = address.rsplit(":", 1)

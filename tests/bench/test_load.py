@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import load, probe
-from bench.systems import Floor
+from bench import load, probe, shares
+from bench.systems import Floor, Raftka
 from raftka.wire.records import read_header, records_of
 
 pytestmark = pytest.mark.skipif(
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize("name", ["lg", "floor"])
+@pytest.mark.parametrize("name", [path.stem for path in sorted(load.SOURCES.glob("*.c"))])
 def test_the_c_sources_compile_without_a_warning(name: str, tmp_path: Path) -> None:
     strict = ["-Wall", "-Wextra", "-Werror"]
 
@@ -46,6 +46,19 @@ def test_the_generator_counts_what_the_floor_took() -> None:
 def test_an_error_is_an_error() -> None:
     with Floor() as floor, pytest.raises(load.BenchFailed, match="Connection refused"):
         load.load("produce", floor.create_topic("t"), [], "t", 1)
+
+
+def test_members_of_a_share_group_accept_all_records_of_all_partitions() -> None:
+    settings = {name: "1" for name in shares.SETTINGS if "topic" in name}
+    with Raftka(1, {**shares.SETTINGS, **settings}) as system:
+        system.start()
+        system.wait_ready()
+        found = shares.figures(system, 0.1)
+        targets = system.wait_for_topic(shares.TOPIC, shares.PARTITIONS)
+        ends = [shares.end_of(each) for each in targets]
+
+    assert all(ends)
+    assert len(found) == 4
 
 
 def test_the_probe_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
