@@ -232,7 +232,8 @@ def test_frames_of_the_controller_port(
     stage: Stage, connect: Callable[[Stage], Wire], limit: Limit
 ) -> None:
     wire = connect(stage)
-    wire.send((limit.value + 1).to_bytes(4, "big"))
+    # the byte behind the size tells a node from a Kafka client
+    wire.send((limit.value + 1).to_bytes(4, "big") + b"\x93")
 
     assert wire.frame() is None
     stage.wait(lambda: stage.counted(limit.metric) == 1)

@@ -16,11 +16,13 @@ from raftka.client.blocking.connection import (
     Broken,
     ClientError,
     Connection,
+    Unsupported,
     name_of,
 )
 from raftka.client.connection import ANOTHER_NODE, ANY_NODE, Address, Intended
 from raftka.security.client_security import PLAINTEXT, ClientSecurity
 from raftka.wire.errors import Code, KafkaError, name_of_code
+from raftka.wire.messages.cluster import DESCRIBE_CLUSTER
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.list_offsets import LIST_OFFSETS, ListOffsetsRequest
 from raftka.wire.messages.metadata import METADATA, MetadataResponse
@@ -32,6 +34,7 @@ QUICK_S = 1.0  # after which a question that any broker can answer goes to the n
 # names of APIs that change nothing begin with these
 READS = ("ApiVersions", "Describe", "FindCoordinator", "List", "Metadata")
 ONE_KEY = 3  # version of FindCoordinator: old brokers know it and new ones still do
+OF_CONTROLLERS = 2  # the type of end points that DescribeCluster lists (KIP-919)
 GROUP, TRANSACTION = 0, 1  # types of a coordinator's key: the id of a group, a transactional id
 
 NOT_CONTROLLER = frozenset({Code.NOT_CONTROLLER})
@@ -371,18 +374,22 @@ class Client:
         answer_s: float | None = None,
     ) -> MetadataResponse:
         """Metadata of these topics, or of all; `create` lets the broker make the ones that are
-        missing. `answer_s`: how long a broker may be silent. Raises OSError.
+        missing. `answer_s`: how long a broker may be silent. Controllers have no Metadata: where
+        one is asked about no topic, the controllers take the place of the brokers. Raises OSError,
+        and Unsupported.
         """
         topics = (
             None
             if names is None
             else [METADATA.request.topics(name=name) for name in sorted(names)]
         )
-        answer = self.ask_any(
-            METADATA,
-            METADATA.request(topics=topics, allow_auto_topic_creation=create),
-            answer_s=answer_s,
-        )
+        row = METADATA.request(topics=topics, allow_auto_topic_creation=create)
+        try:
+            answer = self.ask_any(METADATA, row, answer_s=answer_s)
+        except Unsupported:
+            if topics != []:
+                raise
+            answer = self._find_controllers(answer_s)
         self.brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
         self.cluster_id, self._controller = answer.cluster_id, answer.controller_id
         for topic in answer.topics:
@@ -402,6 +409,20 @@ class Client:
                     each.leader_id, each.leader_epoch
                 )
         return answer
+
+    def _find_controllers(self, answer_s: float | None) -> MetadataResponse:
+        """Raises OSError, and Unsupported: no controller is asked."""
+        row = DESCRIBE_CLUSTER.request(endpoint_type=OF_CONTROLLERS)
+        found = self.ask_any(DESCRIBE_CLUSTER, row, answer_s=answer_s)
+        response = METADATA.response
+        return response(
+            cluster_id=found.cluster_id,
+            controller_id=found.controller_id,
+            brokers=[
+                response.brokers(node_id=each.broker_id, host=each.host, port=each.port)
+                for each in found.brokers
+            ],
+        )
 
     def metadata(self, names: Collection[str] | None) -> MetadataResponse:
         """The same, until a broker answers and no topic has an error that passes; one that is not

@@ -6,7 +6,13 @@ from typing import NamedTuple
 
 from raftka.client.blocking.client import Client
 from raftka.client.blocking.connection import Unsupported
-from raftka.wire.messages.quorum import DESCRIBE_QUORUM, PartitionData, ReplicaState
+from raftka.wire.errors import Code
+from raftka.wire.messages.quorum import (
+    DESCRIBE_QUORUM,
+    DescribeQuorumResponse,
+    PartitionData,
+    ReplicaState,
+)
 
 METADATA_TOPIC = "__cluster_metadata"
 LEADER, VOTER, OBSERVER = "leader", "voter", "observer"
@@ -47,6 +53,8 @@ def read_quorum(client: Client) -> Quorum | None:
     )
     try:
         answer = client.ask(DESCRIBE_QUORUM, asked)
+        if _is_elsewhere(answer):
+            answer = client.ask_controller(DESCRIBE_QUORUM, asked)
     except Unsupported:
         return None
     if answer.error_code or not answer.topics:
@@ -62,6 +70,15 @@ def read_quorum(client: Client) -> Quorum | None:
     }
     return Quorum(
         partition.leader_id, partition.leader_epoch, partition.high_watermark, nodes, endpoints
+    )
+
+
+def _is_elsewhere(answer: DescribeQuorumResponse) -> bool:
+    """Return whether a controller has answered that does not lead; brokers ask the leader."""
+    return any(
+        each.error_code == Code.NOT_LEADER_OR_FOLLOWER
+        for topic in answer.topics
+        for each in topic.partitions
     )
 
 
