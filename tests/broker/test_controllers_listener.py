@@ -220,6 +220,27 @@ def test_clients_count_among_the_connections_of_the_node() -> None:
         assert Dialer(stage, hello(), tls=False).is_in, "nodes do not count"
 
 
+STRANGE = {
+    "an empty frame": bytes(5),
+    "a negative size": b"\xff\xff\xff\xff\x00",
+    "a frame without end": b"\x7f\xff\xff\xff\x00",
+    "half a header": b"\x00\x00\x00\x02\x00\x52",
+    "an API that is not there": b"\x00\x00\x00\x0a\x00\xf0" + bytes(8),
+    "a body that is too short": b"\x00\x00\x00\x0c\x00\x52\x00\x00\x00\x00\x00\x01\xff\xff\x00\x05",
+}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_a_client_that_breaks_the_protocol_harms_no_one_else(name: str) -> None:
+    with Stage() as stage:
+        neighbour, wire = admin(stage), admin(stage)
+        assert neighbour.ask(API_VERSIONS, SOFTWARE).error_code == 0
+        wire.send(STRANGE[name])
+        assert wire.frame() is None
+        assert neighbour.ask(DESCRIBE_CLUSTER, CONTROLLERS).controller_id == 1
+        assert not stage.events("handler_failed")
+
+
 def test_a_voter_whose_release_lacks_the_level_is_refused() -> None:
     command = AddVoter(None, 4, bytes(15) + b"\x04", (("CONTROLLER", "n4", 9093),))
     row = API_VERSIONS.response
