@@ -468,6 +468,11 @@ TOPICS_OF_TOPOLOGY = Limit(
 CLIENT_TAGS = Limit(
     "client_tags", 100, "of one member of a streams group; Kafka's client has no more than 5"
 )
+TOPOLOGY_DESCRIPTION_BYTES = Limit(
+    "topology_description_bytes",
+    4 * MIB,
+    "of descriptions of streams groups that a coordinator keeps in memory, about",
+)
 TASKS_OF_GROUP = Limit(
     "tasks_of_group",
     20_000,

@@ -34,6 +34,7 @@ EXCHANGES_OF_4_4 = {  # numbers by file
         "share_nodes",
         "share_state",
         "streams",
+        "streams_plugin",
     )
 }
 DIFFERENT_FROM_4_4 = [
@@ -42,6 +43,7 @@ DIFFERENT_FROM_4_4 = [
     *kafka_differences.VOTERS,
     *kafka_differences.SHARES,
     *kafka_differences.STREAMS,
+    *kafka_differences.TOPOLOGY_DESCRIPTIONS,
 ]
 DIFFERENT_SECURITY = [
     *kafka_differences.LOGINS,

@@ -87,7 +87,11 @@ from raftka.coordinator.share.commands import (
 from raftka.coordinator.share.group import weight_of as weight_of_share_member
 from raftka.coordinator.share.groups import ShareGroups
 from raftka.coordinator.share.records import KINDS as SHARE_GROUP_KEYS
-from raftka.coordinator.streams.commands import DescribeStreamsGroup, StreamsHeartbeat
+from raftka.coordinator.streams.commands import (
+    DescribeStreamsGroup,
+    DescribeTopology,
+    StreamsHeartbeat,
+)
 from raftka.coordinator.streams.group import State as StreamsState
 from raftka.coordinator.streams.group import StreamsGroup, weight_of_topology
 from raftka.coordinator.streams.groups import StreamsGroups
@@ -143,6 +147,7 @@ class GroupCoordinator:
             DescribeConsumerGroup: self._describe_consumers,
             StreamsHeartbeat: self._streams_heartbeat,
             DescribeStreamsGroup: self._describe_streams,
+            DescribeTopology: self._describe_topology,
             Rebalance: self._rebalance,
             SetTargets: self._set_targets,
             ShareHeartbeat: self._share_heartbeat,
@@ -491,6 +496,13 @@ class GroupCoordinator:
     ) -> Outcome:
         self._check_kind(command.group_id, "streams")
         return Outcome((), ((ticket, self.streams.describe(command.group_id, context)),))
+
+    def _describe_topology(
+        self, command: DescribeTopology, ticket: Ticket, context: Context
+    ) -> Outcome:
+        self._check_kind(command.group_id, "streams")
+        self.streams.describe_topology(command)
+        return Outcome((), ((ticket, None),))
 
     def _list(self, command: ListGroups, ticket: Ticket, context: Context) -> Outcome:
         """Filters ignore case; what nobody has heard of filters all away."""

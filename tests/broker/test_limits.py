@@ -382,6 +382,7 @@ ELSEWHERE = {
     "regexes_of_group": "test_consumer_groups",
     "client_tags": "test_streams_groups",
     "tasks_of_group": "test_streams_groups",
+    "topology_description_bytes": "test_streams_groups",
     "topics_of_topology": "test_streams_groups",
     "member_protocol_bytes": "test_group_limits",
     "member_bytes_of_coordinator": "test_group_limits",

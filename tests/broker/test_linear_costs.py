@@ -37,7 +37,7 @@ NOT_EACH = {  # arrays over which C code goes, not Python's, or which this reque
     "source_topic_regex",  # refused
     "task_offsets",
     "task_end_offsets",
-    "topology_description",  # there is no plugin that takes it
+    "topology_description",  # taken with a setting alone
 }
 # their numbers are taken over in one go
 PACKED = {

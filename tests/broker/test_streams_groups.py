@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from raftka.limits import CLIENT_TAGS, TASKS_OF_GROUP, TOPICS_OF_TOPOLOGY
+from raftka.limits import (
+    CLIENT_TAGS,
+    TASKS_OF_GROUP,
+    TOPICS_OF_TOPOLOGY,
+    TOPOLOGY_DESCRIPTION_BYTES,
+)
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.configs.values import SettingError
 from raftka.metadata.image import GROUP
@@ -22,6 +27,7 @@ from raftka.wire.rows import Row
 from tests.broker.conftest import Lower
 from tests.broker.stage import Stage
 from tests.kit.broker.grants import Grants
+from tests.kit.broker.share_groups import load_groups
 
 request = STREAMS_GROUP_HEARTBEAT.request
 AT_ONCE: dict[str, Any] = {
@@ -233,6 +239,63 @@ def test_groups_are_listed_by_states_and_types(
     found = stage.wire().ask(LIST_GROUPS, asked).groups
 
     assert [(each.group_id, each.group_state) for each in found] == [("g", "NotReady")] * listed
+
+
+# descriptions of topologies
+
+
+def describe_topology(stage: Stage, epoch: int = 0) -> Code:
+    make = STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE.request
+    subtopology = make.topology_description.subtopologies
+    node = subtopology.nodes(name="source", node_type=1, source_topics=["t"])
+    row = make(
+        group_id="g",
+        member_id="m",
+        topology_epoch=epoch,
+        topology_description=make.topology_description(
+            subtopologies=[subtopology(subtopology_id="0", nodes=[node])]
+        ),
+    )
+    answer = stage.wire().ask(STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, row)
+    return Code(answer.error_code)
+
+
+def known(stage: Stage) -> tuple[int, list[str]]:
+    """Return the status of the topology's description, and the names of its nodes."""
+    asked = STREAMS_GROUP_DESCRIBE.request(group_ids=["g"], include_topology_description=True)
+    (group,) = stage.wire().ask(STREAMS_GROUP_DESCRIBE, asked).groups
+    found = group.topology_description
+    names = [each.name for part in found.subtopologies for each in part.nodes] if found else []
+    return group.topology_description_status, names
+
+
+def test_another_coordinator_asks_for_the_description_again() -> None:
+    with Stage(group_streams_topology_description_plugin_class="memory") as stage:
+        stage.create("t", 3)
+        stage.set(GROUP, "g", **AT_ONCE)
+        load_groups(stage)
+        answer = join(stage)
+        assert answer.topology_description_required
+        assert describe_topology(stage) is Code.NONE
+        assert known(stage) == (3, ["source"])
+        stage.kill(1)
+        stage.start(1)
+        stage.wait(stage.nodes[1].ready.is_set)
+        load_groups(stage)
+        assert known(stage) == (1, [])
+        assert beat(stage, answer.member_epoch).topology_description_required
+
+
+def test_topology_description_bytes(lowered: Lower) -> None:
+    with Stage(group_streams_topology_description_plugin_class="memory") as stage:
+        stage.create("t", 3)
+        load_groups(stage)
+        join(stage)
+        lowered(TOPOLOGY_DESCRIPTION_BYTES, 1000)
+        refused = Code.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED
+        assert describe_topology(stage) is refused
+        assert known(stage) == (1, [])
+        assert stage.counted(TOPOLOGY_DESCRIPTION_BYTES.metric) == 1
 
 
 # settings

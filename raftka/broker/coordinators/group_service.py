@@ -27,6 +27,7 @@ from raftka.coordinator.streams.assignor import ASSIGNORS
 from raftka.coordinator.streams.settings import StreamsSettings
 from raftka.metadata.commands import NewTopic
 from raftka.metadata.configs.groups import GROUP_SETTINGS
+from raftka.metadata.configs.of_groups import IN_MEMORY
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.image import GROUP, Delta, MetadataImage
 from raftka.wire.errors import Code, KafkaError
@@ -222,6 +223,7 @@ def _streams_settings(settings: NodeSettings) -> StreamsSettings:
         assignor=next(iter(settings["group.streams.assignors"]), "sticky"),
         task_offset_interval_ms=settings["group.streams.task.offset.interval.ms"],
         acceptable_recovery_lag=settings["group.streams.acceptable.recovery.lag"],
+        keeps_descriptions=settings["group.streams.topology.description.plugin.class"] == IN_MEMORY,
     )
 
 

@@ -1,5 +1,5 @@
 """StreamsGroupDescribe: v0-1 (KIP-1071, KIP-1331); streams groups with their topology and the tasks
-that their members have and are to have. There are no topology descriptions: they need a plugin.
+that their members have and are to have.
 """
 
 from collections.abc import Sequence
@@ -32,10 +32,11 @@ from raftka.wire.messages.streams_groups import (
     KeyValue,
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
+    TopologyDescription,
 )
 
 response = STREAMS_GROUP_DESCRIBE.response
-NOT_STORED = 1  # status of a topology description that is asked for
+NOT_STORED, STORED = 1, 3  # status of a topology description that is asked for
 
 
 @handles(STREAMS_GROUP_DESCRIBE, refused=refuse_each)
@@ -70,8 +71,11 @@ def _group(
     )
     if request.version >= 1:
         row.assignor_name = group.assignor
-        asked = request.body.include_topology_description
-        row.topology_description_status = NOT_STORED if asked else 0
+        if request.body.include_topology_description:
+            row.topology_description_status = NOT_STORED
+            if isinstance(group.description, TopologyDescription):
+                row.topology_description = group.description
+                row.topology_description_status = STORED
     if request.body.include_authorized_operations:
         row.authorized_operations = request.authorized_operations((GROUP, group.group_id))
     return row

@@ -109,6 +109,7 @@ def _read_command(request: Request[StreamsGroupHeartbeatRequest]) -> Steps[Strea
         offsets=_read_offsets(body),
         shutdown=body.shutdown_application,
         knows_missing_tags=request.version >= 1,
+        may_be_asked=request.version >= 1,
     )
 
 
@@ -236,6 +237,8 @@ def _answer(
         status=[_status_row(status, refused, answer, coordinators) for status in answer.status],
         endpoint_information_epoch=answer.endpoint_epoch,
     )
+    if request.version >= 1:
+        row.topology_description_required = answer.asks_for_description
     if answer.tasks is not None:
         row.active_tasks = _task_rows(answer.tasks.active)
         row.standby_tasks = _task_rows(answer.tasks.standby)

@@ -35,6 +35,7 @@ class StreamsHeartbeat(NamedTuple):
     shutdown: bool = False
     # from version 1 on: understands MISSING_CLIENT_TAGS
     knows_missing_tags: bool = True
+    may_be_asked: bool = True  # for a description of its topology
 
 
 class EndpointPartitions(NamedTuple):
@@ -56,6 +57,19 @@ class StreamsBeat(NamedTuple):
     endpoint_epoch: int = 0
     endpoints: tuple[EndpointPartitions, ...] | None = None  # None: as the member knows them
     missing: tuple[MissingTopic, ...] = ()  # to be created
+    asks_for_description: bool = False
+
+
+class DescribeTopology(NamedTuple):
+    """The description of a topology, by a member. Answered with None; refused with words for a
+    human.
+    """
+
+    group_id: str
+    member_id: str
+    topology_epoch: int
+    description: object
+    size: int  # bytes, about
 
 
 class DescribeStreamsGroup(NamedTuple):
@@ -90,3 +104,4 @@ class DescribedStreamsGroup(NamedTuple):
     topology: Topology | None
     counts: Counts
     members: tuple[DescribedStreamsMember, ...]
+    description: object = None  # of the topology; None: there is none

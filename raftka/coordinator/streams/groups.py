@@ -10,6 +10,7 @@ from raftka.coordinator.commands import GroupSettings
 from raftka.coordinator.consumer.groups import Group
 from raftka.coordinator.decision import Decision
 from raftka.coordinator.machine import Context, Outcome, Record, Steps, Ticket
+from raftka.coordinator.modern.admission import unknown
 from raftka.coordinator.modern.records import MemberState
 from raftka.coordinator.modern.soft import REVOKE, Ring
 from raftka.coordinator.records import group_tombstone
@@ -18,11 +19,13 @@ from raftka.coordinator.streams.commands import (
     LEFT,
     DescribedStreamsGroup,
     DescribedStreamsMember,
+    DescribeTopology,
     StreamsBeat,
     StreamsHeartbeat,
 )
 from raftka.coordinator.streams.configured import Counts
 from raftka.coordinator.streams.decisions import StreamsDecision, configured_of, of_group
+from raftka.coordinator.streams.descriptions import Descriptions
 from raftka.coordinator.streams.draft import Draft
 from raftka.coordinator.streams.group import Member, StreamsGroup
 from raftka.coordinator.streams.heartbeat import beat, check, leave
@@ -48,6 +51,7 @@ class StreamsGroups:
         self.soft: dict[str, Soft] = {}
         self.topics_version = 0  # how often topics have changed
         self._timers = timers
+        self._descriptions = Descriptions()
 
     # heartbeats
 
@@ -72,8 +76,35 @@ class StreamsGroups:
         except KafkaError:
             self._tidy(command.group_id)
             raise
+        if command.may_be_asked and self._asks(streams_decision):
+            answer = answer._replace(asks_for_description=True)
         decision.reply(ticket, answer)
         return decision.outcome()
+
+    def _asks(self, decision: StreamsDecision) -> bool:
+        """Return whether this member is asked for a description of the topology."""
+        group, base = decision.group, decision.base
+        return (
+            decision.settings.keeps_descriptions
+            and group.topology is not None
+            and self._descriptions.ask(
+                group.group_id, group.topology.epoch, base.now, base.context.random
+            )
+        )
+
+    def describe_topology(self, command: DescribeTopology) -> None:
+        """Keep what a member says of its group's topology. Raises KafkaError."""
+        group = self.existing(command.group_id)
+        if command.member_id not in group.members:
+            raise unknown(group.group_id, command.member_id)
+        epoch = -1 if group.topology is None else group.topology.epoch
+        if command.topology_epoch != epoch or group.topology is None:
+            raise KafkaError(
+                Code.INVALID_REQUEST,
+                f"Topology epoch {command.topology_epoch} does not match the group's current "
+                f"topology epoch {epoch}.",
+            )
+        self._descriptions.keep(group.group_id, epoch, command.description, command.size)
 
     def _found_or_made(self, command: StreamsHeartbeat, decision: Decision) -> Draft:
         """Return the group of the heartbeat; a member that joins makes it, also of an empty classic
@@ -115,6 +146,9 @@ class StreamsGroups:
             group.topology,
             self._counts(group, context),
             tuple([_described(group, member) for member in group.members.values()]),
+            None
+            if group.topology is None
+            else self._descriptions.find(group_id, group.topology.epoch),
         )
 
     def _counts(self, group: StreamsGroup, context: Context) -> Counts:
@@ -208,6 +242,7 @@ class StreamsGroups:
 
     def remove(self, group_id: str) -> None:
         """There is no such streams group any more."""
+        self._descriptions.forget(group_id)
         soft = self.soft.pop(group_id, None)
         if soft is not None:
             soft.end(self._timers)
@@ -221,6 +256,7 @@ class StreamsGroups:
             and not isinstance(self.groups.get(group_id), StreamsGroup)
         ):
             del self.soft[group_id]
+            self._descriptions.forget(group_id)
 
     # making decisions
 

@@ -17,3 +17,4 @@ class StreamsSettings:
     assignor: str = "sticky"
     task_offset_interval_ms: int = 60_000
     acceptable_recovery_lag: int = 10_000
+    keeps_descriptions: bool = False  # of topologies, for which members are asked

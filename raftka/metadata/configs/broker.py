@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from raftka.metadata.configs.names import DYNAMIC_ONLY, KAFKA, OURS, UNLISTED
 from raftka.metadata.configs.oauth import HANDLERS
-from raftka.metadata.configs.of_groups import USED_OF_GROUPS, no_java_class
+from raftka.metadata.configs.of_groups import USED_OF_GROUPS
 from raftka.metadata.configs.share import SHARE_SETTINGS
 from raftka.metadata.configs.starting_topics import starting_topics_fault
 from raftka.metadata.configs.topic import TOPIC_SETTINGS
@@ -736,7 +736,6 @@ USED: dict[str, tuple[Check | None, str]] = {
 # of threads. One loop serves all connections, and a session to each leader carries all partitions
 # that follow it.
 CHECKS: dict[str, Check] = {
-    "group.streams.topology.description.plugin.class": no_java_class,
     "num.io.threads": at_least(1),
     "num.network.threads": at_least(1),
     "num.recovery.threads.per.data.dir": at_least(1),

@@ -7,6 +7,16 @@ from raftka.metadata.configs.values import Check, at_least, one_of, some_of
 MIGRATION_POLICIES = ("disabled", "downgrade", "upgrade", "bidirectional")
 LONGEST, SHORTEST = "Longest that a group may set.", "Shortest that a group may set."
 
+IN_MEMORY = "memory"  # in place of a plugin
+
+
+def _no_java_class(value: str) -> str | None:
+    """Refuse the class of a plugin: it is written for Apache Kafka's brokers, in Java."""
+    if value in ("", IN_MEMORY):
+        return None
+    return f"raftka runs no Java and cannot load {value}; {IN_MEMORY} keeps descriptions in memory"
+
+
 USED_OF_GROUPS: dict[str, tuple[Check | None, str]] = {
     "group.consumer.assignment.interval.ms": (
         at_least(0),
@@ -74,9 +84,8 @@ USED_OF_GROUPS: dict[str, tuple[Check | None, str]] = {
         at_least(1),
         "Time between two reports of the offsets of a client's tasks.",
     ),
+    "group.streams.topology.description.plugin.class": (
+        _no_java_class,
+        "memory: streams clients are asked to describe their topologies, and coordinators keep it.",
+    ),
 }
-
-
-def no_java_class(value: str) -> str | None:
-    """Refuse the class of a plugin: it is written for Apache Kafka's brokers, in Java."""
-    return f"raftka runs no Java and cannot load {value}; leave the setting out" if value else None

@@ -177,3 +177,10 @@ VOTERS: list[tuple[tuple[int, ...], str, str]] = [  # (exchanges, field, reason)
     ((83,), "outcome", "without a leader an error after 30 s, in Kafka silence"),
     ((89,), r".*observers\.2", "controllers join by themselves at once"),
 ]
+TOPOLOGY_DESCRIPTIONS = [  # (exchanges, field, reason)
+    (
+        (252, 254, 255, 259, 261, 262, 266, 268, 269, 276, 280, 281, 282),
+        r"\.error_(code|message)|\.(groups|results).*",
+        "a plugin that fails is not there",
+    ),
+]
