@@ -15,7 +15,10 @@ from typing import Self
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from kafka import KafkaAdminClient
 
+from raftka.client.blocking.client import Client
+from raftka.client.blocking.coordinators import ask_coordinators
 from raftka.cluster.processes import Processes, running
+from raftka.wire.messages.streams_groups import STREAMS_GROUP_DESCRIBE
 from tests.clients.leaders import leader
 from tests.kit.toolchains import Program
 
@@ -29,6 +32,7 @@ SOON = {  # a killed member of a streams group is missed after seconds, as in th
     "group.streams.session.timeout.ms": "6000",
     "group.streams.min.heartbeat.interval.ms": "500",
     "group.streams.heartbeat.interval.ms": "500",
+    "group.streams.topology.description.plugin.class": "memory",
 }
 
 Message = tuple[str, str, str, int]  # topic, key, value, timestamp
@@ -165,10 +169,12 @@ def test_words_are_counted_once(
 
 
 def test_words_are_counted_once_by_a_streams_group(kafka_apps: Program, tmp_path: Path) -> None:
-    """Its repartition topic and its changelog are created by the brokers."""
+    """Its repartition topic and its changelog are created by the brokers, which ask it for the
+    description of its topology.
+    """
     with running(nodes=3, settings=SOON) as cluster:
         count_words(cluster, kafka_apps, tmp_path, "streams")
-
+        assert described_sources(cluster, "count") == {"lines", "count-words-repartition"}
         admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
         try:
             made = {
@@ -182,6 +188,29 @@ def test_words_are_counted_once_by_a_streams_group(kafka_apps: Program, tmp_path
     assert [(name.endswith("-changelog"), count) for name, count in made.items()] == [
         (True, PARTITIONS)
     ]
+
+
+def described_sources(cluster: Processes, group_id: str) -> set[str]:
+    """Return the source topics of the topology's description."""
+    host, _, port = cluster.bootstrap_servers.partition(",")[0].rpartition(":")
+    with Client([(host, int(port))]) as client:
+        asked = ask_coordinators(
+            client,
+            STREAMS_GROUP_DESCRIBE,
+            [group_id],
+            lambda own: STREAMS_GROUP_DESCRIBE.request(
+                group_ids=list(own), include_topology_description=True
+            ),
+        )
+    (answer,) = asked.answers.values()
+    (group,) = answer.groups
+    assert group.topology_description is not None, group
+    return {
+        topic
+        for subtopology in group.topology_description.subtopologies
+        for node in subtopology.nodes
+        for topic in node.source_topics
+    }
 
 
 def count_words(cluster: Processes, program: Program, directory: Path, protocol: str) -> None:
