@@ -65,6 +65,8 @@ def test_a_share_group_is_shown_moved_and_deleted(
     assert causes(page) == ["moving"]
     assert [each["assigned"] for each in page["members"]] != [[], []]
 
+    (known,) = api.get("/api/clients", search="workers")["clients"]
+    assert (known["members"], known["groups"]) == (2, ["workers"])
     refused = api.ask("POST", "/api/groups/workers/reset", body={"offsets": moves})
     assert (refused.status, refused.json["error"]) == (409, "NON_EMPTY_GROUP")
     assert "test at" in refused.json["message"]
