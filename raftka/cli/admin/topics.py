@@ -65,8 +65,12 @@ def list_all(bootstrap_server: str, output: str) -> None:
 def describe(names: Sequence[str], bootstrap_server: str, output: str) -> None:
     with connect(bootstrap_server) as client:
         topics = sorted(client.metadata(names or None).topics, key=lambda topic: str(topic.name))
-        there = [str(topic.name) for topic in topics if topic.error_code == Code.NONE]
-        eligible = find_eligible_replicas(client, there)
+        lacking = [
+            str(topic.name)
+            for topic in topics
+            if any(len(p.isr_nodes) < len(p.replica_nodes) for p in topic.partitions)
+        ]
+        eligible = find_eligible_replicas(client, lacking)
         rows = []
         for topic in topics:
             for p in sorted(topic.partitions, key=lambda p: int(p.partition_index)):

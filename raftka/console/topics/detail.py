@@ -87,7 +87,8 @@ def describe_topic(view: View, name: str) -> JsonObject:
 def list_partitions(view: View, client: Client, name: str, page: Page) -> JsonObject:
     """Return a page of partitions with their offsets and replicas."""
     topic = find_topic(view, name)
-    eligible = find_eligible_replicas(client, [name])
+    lacking = any(len(each.isr) < len(each.replicas) for each in topic.partitions)
+    eligible = find_eligible_replicas(client, [name] if lacking else [])
     wheres = _wheres(topic)
     starts, ends = view.offsets(wheres, EARLIEST), view.offsets(wheres, LATEST)
     replicas = view.replicas(name)
