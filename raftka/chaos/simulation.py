@@ -52,11 +52,12 @@ from raftka.chaos.simulated.swarm import (
     with_bursts,
     with_length,
     with_more,
+    with_newer_groups,
     with_transactions,
 )
 from raftka.chaos.simulated.workloads import beside
 from raftka.chaos.simulated.workloads.voters import VotersWork
-from raftka.chaos.simulated.workloads.workload import Awaited, Workload, busy, often
+from raftka.chaos.simulated.workloads.workload import Awaited, Workload, busy, often, restored
 from raftka.chaos.verdict import Outcome, Rules, Verdict
 from raftka.json_values import JsonObject
 from raftka.runtime.simulated.guard import sim_guard
@@ -180,6 +181,7 @@ def simulate(seed: int, options: Options | None = None) -> Run:
             with (
                 retained.watched(life.retention),
                 forgotten.noted(life.history.forgotten),
+                restored(),
                 steps,
                 slices,
             ):
@@ -241,6 +243,7 @@ class _Life:
         chosen = with_more(plan, chosen, self.world.random("beside"))
         chosen = with_transactions(plan, chosen, self.world.random("beside transactions"))
         chosen = with_bursts(plan, chosen, self.world.random("beside bursts"))
+        chosen = with_newer_groups(plan, chosen, self.world.random("beside newer groups"))
         chosen = with_length(plan, chosen, self.world.random("length"))
         return self.options.settings or chosen
 

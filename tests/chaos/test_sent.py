@@ -19,7 +19,7 @@ PAGE = (Path(__file__).parents[2] / "docs/reliability.md").read_text(encoding="u
 ALL = {registration.api.name for registration in HANDLERS.values()}
 WORKS = (
     ("recreation", "configs", "wide", "archive", "asking"),
-    ("compaction", "groups", "consumer-groups", "bursts", "transactions", "asking"),
+    ("compaction", "groups", "consumer-groups", "streams", "bursts", "transactions", "asking"),
 )
 
 

@@ -1,6 +1,7 @@
 """The checks of share groups: a sound history is let pass, and each anomaly is named."""
 
 from collections.abc import Sequence
+from math import inf
 
 import pytest
 
@@ -15,6 +16,7 @@ from raftka.chaos.checks.shares import (
     Promises,
     Session,
     Story,
+    check_committed,
     check_ends,
     check_story,
 )
@@ -72,9 +74,13 @@ class Scene:
         log_end: int = 1,
         done: int = NO_COUNT,
         drained: bool = False,
+        letters: frozenset[int] | None = None,
+        letters_lost: int = 0,
+        aborted: frozenset[int] = frozenset(),
     ) -> list[str]:
         state = ShareState(0, 0, start, done, tuple(StateBatch(*each) for each in batches))
-        return check_ends(self.story, PROMISES, {PLACE: Final(state, log_end, drained)})
+        final = Final(state, log_end, drained, letters, letters_lost, aborted)
+        return check_ends(self.story, PROMISES, {PLACE: final})
 
 
 @pytest.fixture
@@ -290,3 +296,48 @@ def test_the_count_of_finished_records_is_right(scene: Scene) -> None:
     batches = ((0, 0, 0, 1), (1, 2, 2, 1))
     assert said(scene.end(*batches, log_end=3, done=1)) == "complete count"
     assert scene.end(*batches, log_end=3, done=2) == []
+
+
+def test_a_rejected_record_has_a_dead_letter(scene: Scene) -> None:
+    scene.fetch("ann", (0, 0, 1))
+    scene.acknowledge("ann", Kind.REJECT)
+
+    assert scene.end((0, 0, 4, 1), letters=frozenset({0})) == []
+    assert said(scene.end((0, 0, 4, 1), letters=frozenset())) == "dead letter lost"
+    assert said(scene.end(start=1, letters=frozenset())) == "dead letter lost"
+    assert scene.end((0, 0, 4, 1), letters=frozenset(), letters_lost=1) == []
+    assert scene.end((0, 0, 4, 1), letters=None) == [], "the group has no such topic"
+
+
+def test_a_gap_needs_no_dead_letter(scene: Scene) -> None:
+    scene.fetch("ann", (0, 0, 1))
+    scene.acknowledge("ann", Kind.GAP)
+    assert scene.end((0, 0, 4, 1), letters=frozenset()) == []
+
+
+@pytest.mark.parametrize("state", [2, 3], ids=["acknowledged", "below the limit"])
+def test_a_dead_letter_has_a_cause(scene: Scene, state: int) -> None:
+    scene.fetch("ann", (0, 0, 1))
+    scene.acknowledge("ann", Kind.ACCEPT if state == 2 else Kind.GAP)
+    assert said(scene.end((0, 0, state, 1), letters=frozenset({0}))) == "dead letter"
+
+
+def test_a_group_that_reads_what_is_committed_is_given_nothing_else(scene: Scene) -> None:
+    scene.fetch("ann", (0, 1, 1))
+    at = scene.now
+
+    assert check_committed(scene.story, {PLACE: {0: at - 0.5, 1: at}}) == []
+    assert said(check_committed(scene.story, {PLACE: {0: at + 0.1}})) == "not committed yet"
+    assert said(check_committed(scene.story, {PLACE: {1: inf}})) == "aborted"
+
+
+def test_aborted_records_are_left_out_and_nobody_writes_that_down(scene: Scene) -> None:
+    scene.fetch("ann", (0, 0, 1))
+    scene.acknowledge("ann", Kind.ACCEPT)
+    aborted = frozenset({1, 2})
+
+    assert scene.end((0, 0, 2, 1), log_end=3, drained=True, aborted=aborted) == []
+    assert scene.end(start=3, log_end=3, aborted=aborted) == []
+    assert scene.end((0, 0, 2, 1), log_end=3, done=2, aborted=aborted) == []
+    assert said(scene.end((0, 0, 2, 1), log_end=3, done=4, aborted=aborted)) == "complete count"
+    assert said(scene.end(start=2, log_end=2)) == "record lost"

@@ -92,7 +92,7 @@ OF_AREA: dict[str, tuple[str, ...]] = {
     "producers": ("replication struck", "power"),
     "reading": ("replication struck", "faults"),
     "groups": ("groups",),
-    "streams": (),  # scenarios alone
+    "streams": ("streams",),
     "transactions": (),  # scenarios alone
     "cleaner": ("compaction",),
     "exactly_once": ("transactions",),
@@ -223,7 +223,8 @@ KINDS = (  # of a violation's sentence, the first that fits
     (r"last value|keys differ|deleted key", "a key has another value"),
     (
         r"^(two locks|delivered again|count back|count skips|delivery limit|not the owner|"
-        r"acknowledgement lost|record lost|done by nobody|complete count|left over):",
+        r"acknowledgement lost|record lost|done by nobody|complete count|left over|dead letter|"
+        r"dead letter lost|aborted|not committed yet|unassigned):",
         r"\1",
     ),
     (r"^(commit-lost|zombie|two owners|generation back|phantom-commit)", r"\1"),

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from raftka.broker.share import share_fetch
+from raftka.broker.share.dead_letters import _Lane
 from raftka.broker.share.partitions import LedSharePartition, ShareLeader, State
 from raftka.broker.share.share_fetch import LogBatches
 from raftka.share.partition import (
@@ -188,6 +190,12 @@ def aborted_records_are_delivered(init: Any) -> Any:
     return bug
 
 
+@mutant(share_fetch, "readable_end")
+def records_are_delivered_before_their_commit(_: Any) -> Any:
+    """A group that reads what is committed is given records of open transactions."""
+    return lambda share: share.partition.high_watermark
+
+
 @mutant(SharePartition, "expire")
 def expired_at_the_limit_is_delivered_again(expire: Any) -> Any:
     """A record whose lock ends on its last delivery is delivered once more."""
@@ -229,5 +237,15 @@ def a_start_at_the_end_is_forgotten(forget: Any) -> Any:
     def bug(self: ShareLeader, share: LedSharePartition) -> None:
         share.is_persisted = True
         forget(self, share)
+
+    return bug
+
+
+@mutant(_Lane, "_on_written")
+def letters_that_failed_count_as_written(on_written: Any) -> Any:
+    """A dead letter is tried once: when its partition has no leader, its record is lost."""
+
+    def bug(self: _Lane, batch: bytes, records: int, error: KafkaError | None) -> None:
+        on_written(self, batch, records, None)
 
     return bug

@@ -126,6 +126,7 @@ def test_the_command_runs_and_replays_lives_of_groups() -> None:
     known = [
         "groups",
         "consumer-groups",
+        "streams",
         "share",
         "compaction",
         "archive",

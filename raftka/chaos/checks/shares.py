@@ -7,6 +7,7 @@ rule judges only where no such fetch can be the cause. Each function returns vio
 sentences; none found is an empty list.
 """
 
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from math import inf
 from typing import NamedTuple
 
 from raftka.share.state import NO_COUNT, ShareState
+from raftka.wire.errors import Code
 
 SHOWN = 3  # of many alike
 Place = tuple[str, int]  # a partition
@@ -31,6 +33,21 @@ class Kind(IntEnum):
 
 FINAL = frozenset({Kind.GAP, Kind.ACCEPT, Kind.REJECT})
 ARCHIVES = frozenset({Kind.GAP, Kind.REJECT})
+# answers of brokers: the partition is led elsewhere
+LEADER_IS_GONE = frozenset(
+    {
+        Code.NOT_LEADER_OR_FOLLOWER,
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+        Code.UNKNOWN_TOPIC_ID,
+        Code.LEADER_NOT_AVAILABLE,
+        Code.KAFKA_STORAGE_ERROR,
+    }
+)
+# the leader cannot read or write the state now, or does not know its end yet
+STATE_IS_AWAY = frozenset(
+    {Code.COORDINATOR_NOT_AVAILABLE, Code.UNKNOWN_SERVER_ERROR, Code.OFFSET_NOT_AVAILABLE}
+)
+NO_EFFECT = frozenset({Code.INVALID_RECORD_STATE, Code.INVALID_REQUEST})
 
 
 class Outcome(Enum):
@@ -57,6 +74,7 @@ class Session:
     """A share session of a member with one broker."""
 
     member: str
+    broker: tuple[str, int] = ("", 0)  # its address
     alive_at: float = -inf  # the broker answered in it last
     is_over: bool = False  # it may have ended at any time after `alive_at`
 
@@ -103,6 +121,23 @@ class Final(NamedTuple):
     state: ShareState
     log_end: int
     is_drained: bool  # members had time to finish all records
+    # offsets of records that are in the group's dead-letter topic; None: the group has none
+    letters: frozenset[int] | None = None
+    letters_lost: int = 0  # records that brokers say they have archived without a letter
+    # of aborted transactions, in a group that reads what is committed: leaders leave them out, and
+    # do not write that down
+    aborted: frozenset[int] = frozenset()
+
+    def done_at(self, offset: int) -> bool:
+        """Return whether nothing more is to be done with a record, as far as is written down."""
+        return (
+            offset < self.state.start
+            or offset in self.aborted
+            or any(
+                each.first <= offset <= each.last and each.state in (ACKNOWLEDGED, ARCHIVED)
+                for each in self.state.batches
+            )
+        )
 
 
 class Delivery(NamedTuple):
@@ -123,11 +158,12 @@ class Partition:
     """The story of one partition."""
 
     records: dict[int, Record] = field(default_factory=lambda: defaultdict(Record))
-    unheard: list[Fetch] = field(default_factory=list)  # that have no answer
+    # when fetches were asked for that have no answer, in order
+    unheard: list[float] = field(default_factory=list)
 
     def unheard_before(self, time: float) -> int:
         """Return how many deliveries of one record may be unknown at that time."""
-        return sum(fetch.asked_at < time for fetch in self.unheard)
+        return bisect_left(self.unheard, time)
 
 
 def check_story(story: Story, promises: Promises) -> list[str]:
@@ -152,7 +188,7 @@ def partitions_of(story: Story) -> dict[Place, Partition]:
     for fetch in story.fetches:
         partition = found[fetch.place]
         if fetch.answered_at == inf:
-            partition.unheard.append(fetch)
+            insort(partition.unheard, fetch.asked_at)
         for acquired in fetch.acquired:
             for offset in range(acquired.first, acquired.last + 1):
                 partition.records[offset].deliveries.append(
@@ -403,6 +439,8 @@ def check_ends(story: Story, promises: Promises, finals: Mapping[Place, Final]) 
         wrong += [f"{said.format(name)}" for said in _shape(final)]
         counts: dict[str, int] = defaultdict(int)
         for offset, state, count in _offsets(final):
+            if offset in final.aborted:
+                continue
             record = partition.records.get(offset, Record())
             for said in _end(record, partition, promises, state, count):
                 kind = said.partition(":")[0]
@@ -411,6 +449,25 @@ def check_ends(story: Story, promises: Promises, finals: Mapping[Place, Final]) 
                     wrong.append(said.format(f"{name} at {offset}"))
             if state == AVAILABLE and final.is_drained:
                 wrong.append(f"left over: {name} at {offset} is available when all are at rest")
+        wrong += [f"{said.format(name)}" for said in _letters(partition, promises, final)]
+    return wrong
+
+
+def check_committed(story: Story, visible_at: Mapping[Place, Mapping[int, float]]) -> list[str]:
+    """Check a group that reads what is committed. `visible_at`: when the commit of a record's
+    transaction was asked for; infinity: it was aborted.
+    """
+    wrong = []
+    for fetch in story.fetches:
+        times = visible_at.get(fetch.place, {})
+        for acquired in fetch.acquired:
+            for offset in range(acquired.first, acquired.last + 1):
+                if times.get(offset, -inf) > fetch.answered_at:
+                    kind = "aborted" if times[offset] == inf else "not committed yet"
+                    wrong.append(
+                        f"{kind}: {fetch.place[0]}-{fetch.place[1]} at {offset} is given to "
+                        f"{fetch.session.member}"
+                    )
     return wrong
 
 
@@ -446,7 +503,8 @@ def _shape(final: Final) -> Iterator[str]:
         for each in state.batches
         if each.state in (ACKNOWLEDGED, ARCHIVED)
     )
-    if state.complete_count not in (NO_COUNT, done):
+    left_out = sum(offset >= state.start for offset in final.aborted)
+    if state.complete_count != NO_COUNT and not 0 <= state.complete_count - done <= left_out:
         yield f"complete count: {{}} has {state.complete_count}, {done} records are done"
 
 
@@ -482,6 +540,34 @@ def _end(
         yield "done by nobody: {} is archived, no member has rejected it, nor is its count used up"
     if state == BELOW and not accepts and not archives:
         yield "record lost: {} is below the start, no member has finished it"
+
+
+# types of acknowledgements after which a record in that state may be without a dead letter
+NEEDS_NO_LETTER = {ARCHIVED: {Kind.GAP}, BELOW: {Kind.GAP, Kind.ACCEPT}}
+
+
+def _letters(partition: Partition, promises: Promises, final: Final) -> Iterator[str]:
+    """A record that is archived has a letter in the dead-letter topic, unless a member called it a
+    gap, or a broker has said that it could not write one. A record that is acknowledged has none.
+    """
+    if final.letters is None:
+        return
+    missing = []
+    for offset, state, _ in _offsets(final):
+        if offset in final.aborted:
+            continue
+        record = partition.records.get(offset, Record())
+        if offset in final.letters:
+            rejected = _asked(record, {Kind.REJECT})
+            if state == ACKNOWLEDGED:
+                yield f"dead letter: {{}} at {offset} has one, and is acknowledged"
+            elif not rejected and not _may_be_used_up(record, partition, promises):
+                yield f"dead letter: {{}} at {offset} has one, without a cause"
+        elif state in NEEDS_NO_LETTER and not _asked(record, NEEDS_NO_LETTER[state]):
+            missing.append(offset)
+    if len(missing) > final.letters_lost:
+        said = f"dead letter lost: {{}} has none for {len(missing)} archived records"
+        yield f"{said}, as {missing[0]}, brokers gave up {final.letters_lost}"
 
 
 def _asked(record: Record, kinds: Iterable[Kind]) -> bool:

@@ -13,6 +13,7 @@ DIRECTORY_PATHS = ("/data", "/more", "/third")
 # what each length finds a CPU second: docs/reliability.md
 SHORT_AND_LONG_S = (6.0, 6.0, 6.0, 9.0, 9.0, 9.0, 9.0, 12.0, 12.0, 18.0)
 TRANSACTIONS = 0.25  # of the lives with other workloads have this one
+SHARES, STREAMS = 0.2, 0.1  # the same of share groups and of streams groups
 # of these lives: the same of transactions in bursts, and of nodes that are busy
 BURSTS, BUSY = 0.25, 0.5
 INDEX_BYTES = 4096  # what a topic has that is not told
@@ -211,6 +212,18 @@ def with_transactions(plan: Plan, settings: Settings, chance: Random) -> Setting
     return replace(
         settings, beside=(*settings.beside, "transactions"), pause_s=1.5 * settings.pause_s
     )
+
+
+def with_newer_groups(plan: Plan, settings: Settings, chance: Random) -> Settings:
+    """Share groups and streams groups; from a stream of its own, as `with_more`. A life costs what
+    it shows.
+    """
+    if not plan.beside:
+        return settings
+    drawn = {"share": chance.random() < SHARES, "streams": chance.random() < STREAMS}
+    found = tuple(name for name, wanted in drawn.items() if wanted)
+    pause_s = settings.pause_s * (1 + 0.5 * len(found))
+    return replace(settings, beside=(*settings.beside, *found), pause_s=pause_s)
 
 
 def with_bursts(plan: Plan, settings: Settings, chance: Random) -> Settings:

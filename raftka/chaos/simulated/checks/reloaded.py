@@ -10,6 +10,7 @@ from raftka.coordinator.classic.group import ClassicGroup, State
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.machine import Record
 from raftka.coordinator.share.group import ShareGroup
+from raftka.coordinator.streams.group import StreamsGroup
 from raftka.log.producers.markers import read_marker
 from raftka.wire.records import CONTROL, TRANSACTIONAL, iterate, records_of
 
@@ -113,5 +114,9 @@ def _hard(group: Any) -> tuple[object, ...]:
         members,
         dict(group.static),
         dict(group.owners),
-        dict(group.regexes),
+        *(
+            (group.topology, dict(group.copies))
+            if isinstance(group, StreamsGroup)
+            else (dict(group.regexes),)
+        ),
     )

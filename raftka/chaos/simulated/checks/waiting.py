@@ -294,6 +294,10 @@ def _coordinator(coordinator: CoordinatorPartition, now: float) -> Iterator[Foun
                 timer._known <= timer.due and (id(timer), timer._known) in ringing
             ):
                 yield timer, f"{group.group_id} in {name}: a timer is set and will not ring", SOON_S
+    # administrators that wait for the share coordinator
+    tickets |= {
+        asked.ticket for soft in machine.shares.soft.values() for asked in soft.asked.values()
+    }
     if coordinator.waiting.keys() - tickets:
         yield coordinator, f"a request waits in {name}, and nothing knows of it", SOON_S
     if coordinator._not_before <= now and machine.deadline() < now - LATE_S:

@@ -23,7 +23,14 @@ from raftka.wire.messages.produce import PRODUCE, ProduceRequest
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.share_fetch import ShareFetchResponse
 from raftka.wire.messages.topics import CREATE_TOPICS
-from raftka.wire.records import LOG_APPEND_TIME, build_batch, iterate, records_of
+from raftka.wire.records import (
+    LOG_APPEND_TIME,
+    BatchHeader,
+    Record,
+    build_batch,
+    iterate,
+    records_of,
+)
 from raftka.wire.rows import ZERO_UUID
 from raftka.wire.schema import AnyApi, Api, Req, Resp, Row
 
@@ -332,15 +339,30 @@ class Client:
         return [value for _, value in await self.read_with_offsets(topic, partition)]
 
     async def read_with_offsets(self, topic: str, partition: int) -> list[tuple[int, bytes]]:
-        found: list[tuple[int, bytes]] = []
+        return [
+            (record.offset, record.value or b"")
+            for record in await self.read_records(topic, partition)
+        ]
+
+    async def read_records(self, topic: str, partition: int) -> list[Record]:
+        """Everything that is committed when this is called. Markers count as records."""
+        batches = await self.read_batches(topic, partition)
+        return [record for _, records in batches for record in records]
+
+    async def read_batches(
+        self, topic: str, partition: int
+    ) -> list[tuple[BatchHeader, list[Record]]]:
+        """As `read_records`, each batch with its header."""
+        found: list[tuple[BatchHeader, list[Record]]] = []
         offset, end = 0, await self.end_offset(topic, partition)
         while offset < end:
             answer = await self.ask_leader(
                 topic, partition, FETCH, fetch_row(topic, partition, offset)
             )
-            for batch in batches_of(answer, offset):
-                found += batch.records
-                offset = batch.next_offset
+            for header, batch in iterate(memoryview(answer.records or b"")):
+                records = [each for each in records_of(batch) if each.offset >= offset]
+                found.append((header, records))
+                offset = header.last_offset + 1
         return found
 
 

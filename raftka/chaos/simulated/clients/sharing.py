@@ -9,12 +9,15 @@ them, or their locks end.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 import trio
 
 from raftka.chaos.checks.shares import (
+    LEADER_IS_GONE,
+    NO_EFFECT,
+    STATE_IS_AWAY,
     Acknowledgement,
     Acquired,
     Fetch,
@@ -30,9 +33,9 @@ from raftka.wire.errors import Code
 from raftka.wire.messages.share_acknowledge import SHARE_ACKNOWLEDGE
 from raftka.wire.messages.share_fetch import SHARE_FETCH, PartitionData, ShareFetchRequest
 from raftka.wire.messages.share_groups import SHARE_GROUP_HEARTBEAT
-from raftka.wire.records import iterate, records_of
+from raftka.wire.records import CONTROL, iterate, records_of
 
-JOBS, GROUP = "jobs", "workers"
+JOBS, GROUP = "jobs", "sharers"
 JOINS, LEAVES = 0, -1  # as a member epoch
 OPENS, CLOSES = 0, -1  # as a session epoch
 PATIENCE_S = (1.0, 6.0)  # of a member that asks a leader: longer than some are paused
@@ -53,21 +56,8 @@ CHOICES: dict[Kind | str, float] = {
     KEEP: 4,
     FORGET: 1,
 }
+FULL = Code.GROUP_MAX_SIZE_REACHED  # gone members count until their sessions end
 BEGIN_ANEW = frozenset({Code.UNKNOWN_MEMBER_ID, Code.FENCED_MEMBER_EPOCH, Code.GROUP_ID_NOT_FOUND})
-LEADER_IS_GONE = frozenset(
-    {
-        Code.NOT_LEADER_OR_FOLLOWER,
-        Code.UNKNOWN_TOPIC_OR_PARTITION,
-        Code.UNKNOWN_TOPIC_ID,
-        Code.LEADER_NOT_AVAILABLE,
-        Code.KAFKA_STORAGE_ERROR,
-    }
-)
-# the leader cannot read or write the state now, or does not know its end yet
-STATE_IS_AWAY = frozenset(
-    {Code.COORDINATOR_NOT_AVAILABLE, Code.UNKNOWN_SERVER_ERROR, Code.OFFSET_NOT_AVAILABLE}
-)
-NO_EFFECT = frozenset({Code.INVALID_RECORD_STATE, Code.INVALID_REQUEST})
 
 
 class Held(NamedTuple):
@@ -88,28 +78,54 @@ class Link:
     held: list[Held] = field(default_factory=list)
 
 
+class Writer(Protocol):
+    """Keeps the story elsewhere, request by request."""
+
+    def on_asked(self, fetches: Sequence[Fetch], told: Sequence[Acknowledgement]) -> None: ...
+
+    def on_answered(
+        self, fetches: Sequence[Fetch], told: Sequence[Acknowledgement], notes: "Notes"
+    ) -> None:
+        """These objects of one request say what its answer says."""
+
+
 class Notes:
     """The story of all members together."""
 
-    def __init__(self, lock_ms: int) -> None:
+    def __init__(self, lock_ms: int, writer: Writer | None = None) -> None:
+        """`writer`: has the story instead."""
         self.lock_ms = lock_ms
         # the leader of a partition at an address, while it keeps its state; None: not known
         self.term_of: Callable[[Address, int], object] = lambda *_: None
         self.story = Story()
         self.of_group = GroupStory()
         self.values: dict[tuple[int, int], bytes] = {}  # by partition and offset, as delivered
+        self.markers: set[tuple[int, int]] = set()  # of transactions, by partition and offset
         self.accepted: Counter[int] = Counter()  # by partition
         self.is_finished = False  # all records are done, members may go
+        self._writer = writer
 
     @property
     def wrong(self) -> list[str]:
         return self.of_group.wrong
 
+    def on_asked(self, fetches: Iterable[Fetch], told: Sequence[Acknowledgement]) -> None:
+        if self._writer is not None:
+            self._writer.on_asked(list(fetches), told)
+        else:
+            self.story.fetches += fetches
+            self.story.acknowledgements += told
+
+    def on_answered(self, fetches: Iterable[Fetch], told: Sequence[Acknowledgement]) -> None:
+        if self._writer is not None:
+            self._writer.on_answered(list(fetches), told, self)
+
 
 class ShareMember(GroupClient):
-    def __init__(self, client: Client, notes: Notes) -> None:
-        super().__init__(client, notes.of_group, GROUP)
+    def __init__(self, client: Client, notes: Notes, topic: str = JOBS, group: str = GROUP) -> None:
+        super().__init__(client, notes.of_group, group)
         self.notes = notes
+        self.topic = topic
         self.member_id = self._new_id()
         self.epoch = JOINS
         self.assigned: frozenset[int] = frozenset()
@@ -149,7 +165,7 @@ class ShareMember(GroupClient):
                     await self._heartbeat(where, self.leaving.pop(), LEAVES)
                 await self._heartbeat(where, self.member_id, self.epoch)
             except Refused as refused:
-                if refused.code not in BEGIN_ANEW:
+                if refused.code not in BEGIN_ANEW and refused.code is not FULL:
                     self._wrong(f"a heartbeat is refused with {refused.code.name}")
                     return
                 self.epoch = JOINS
@@ -160,7 +176,7 @@ class ShareMember(GroupClient):
             group_id=self.group,
             member_id=member_id,
             member_epoch=epoch,
-            subscribed_topic_names=[JOBS] if epoch == JOINS else None,
+            subscribed_topic_names=[self.topic] if epoch == JOINS else None,
         )
         answer = await self.client.ask(where, SHARE_GROUP_HEARTBEAT, row)
         self.check(answer.error_code)
@@ -246,12 +262,12 @@ class ShareMember(GroupClient):
         """Ask each broker that leads an assigned partition, or with which there is a session."""
         wanted: dict[Address, set[int]] = defaultdict(set)
         for partition in sorted(self.assigned):
-            wanted[(await self.client.leader(JOBS, partition)).address].add(partition)
-        await self.client.topic_id(JOBS)
+            wanted[(await self.client.leader(self.topic, partition)).address].add(partition)
+        await self.client.topic_id(self.topic)
         for address in sorted(wanted.keys() | self.links.keys()):
             link = self.links.get(address)
             if link is None:
-                link = self.links[address] = Link(Session(self.member_id))
+                link = self.links[address] = Link(Session(self.member_id, address))
             if not wanted[address] and not link.held:
                 self._lose(address)
                 continue
@@ -268,7 +284,9 @@ class ShareMember(GroupClient):
         kept: list[Held] = []
         for held in link.held:
             choice: Kind | str = Kind.ACCEPT
-            if not self.over:
+            if (held.partition, held.first) in self.notes.markers:
+                choice = Kind.GAP
+            elif not self.over:
                 (choice,) = self.random.choices(list(CHOICES), list(CHOICES.values()))
                 if held.first < held.last and self.random.random() < CUT:
                     cut = self.random.randint(held.first, held.last - 1)
@@ -295,7 +313,7 @@ class ShareMember(GroupClient):
         epoch: int,
     ) -> None:
         """Acknowledge these records, and fetch from the wanted partitions."""
-        topic_id = await self.client.topic_id(JOBS)
+        topic_id = await self.client.topic_id(self.topic)
         forgotten = link.partitions - wanted if epoch != CLOSES else set()
         batches = self._batches(given_up)
         asked = {partition: batches.get(partition, []) for partition in wanted - link.partitions}
@@ -303,12 +321,12 @@ class ShareMember(GroupClient):
         link.partitions = wanted | batches.keys()
         now, notes = self.now, self.notes
         fetches = {
-            partition: Fetch(link.session, (JOBS, partition), now)
+            partition: Fetch(link.session, (self.topic, partition), now)
             for partition in sorted(link.partitions)
             if epoch != CLOSES
         }
-        notes.story.fetches += fetches.values()
-        told = self._note(link, given_up)
+        told = self._told(link, given_up)
+        notes.on_asked(fetches.values(), told)
         terms = {partition: notes.term_of(address, partition) for partition in fetches}
         try:
             answer = await self.client.ask(address, SHARE_FETCH, row, self.patience_s)
@@ -320,6 +338,7 @@ class ShareMember(GroupClient):
             if answer.error_code == Code.SHARE_SESSION_NOT_FOUND:
                 for fetch in fetches.values():
                     fetch.answered_at = self.now
+                notes.on_answered(fetches.values(), told)
             return
         if epoch != CLOSES:
             link.epoch, link.session.alive_at = link.epoch + 1, self.now
@@ -335,11 +354,12 @@ class ShareMember(GroupClient):
             if code is Code.NONE or code in LEADER_IS_GONE or code in STATE_IS_AWAY:
                 fetch.answered_at = self.now
             else:
-                self._wrong(f"a fetch from {JOBS}-{partition} is refused with {code.name}")
+                self._wrong(f"a fetch from {self.topic}-{partition} is refused with {code.name}")
             if found is not None and code is Code.NONE:
                 same = notes.term_of(address, partition) == terms[partition]
                 fetch.term = terms[partition] if same else None
                 self._take(link, fetch, found)
+        notes.on_answered(fetches.values(), told)
         gone = {p: each.error_code or each.acknowledge_error_code for p, each in data.items()}
         await self._forget_leaders(link, gone)
 
@@ -351,21 +371,28 @@ class ShareMember(GroupClient):
             for each in found.acquired_records
         ]
         fetch.acquired = acquired
-        records = memoryview(found.records or b"")
-        values = {
-            each.offset: each.value or b""
-            for _, batch in iterate(records)
-            for each in records_of(batch)
-        }
+        values: dict[int, bytes] = {}
+        for header, batch in iterate(memoryview(found.records or b"")):
+            if header.attributes & CONTROL:
+                self.notes.markers.add((partition, header.base_offset))
+            else:
+                values |= {each.offset: each.value or b"" for each in records_of(batch)}
         for first, last, _ in acquired:
-            link.held.append(Held(partition, first, last))
             for offset in range(first, last + 1):
+                if (partition, offset) in self.notes.markers:
+                    link.held.append(Held(partition, offset, offset))
+                    continue
+                before = link.held[-1] if link.held else None
+                if before is not None and offset > first and before.last == offset - 1:
+                    link.held[-1] = before._replace(last=offset)
+                else:
+                    link.held.append(Held(partition, offset, offset))
                 value = values.get(offset)
                 if (
                     value is None
                     or self.notes.values.setdefault((partition, offset), value) != value
                 ):
-                    self._wrong(f"{JOBS}-{partition} at {offset} is delivered as {value!r}")
+                    self._wrong(f"{self.topic}-{partition} at {offset} is delivered as {value!r}")
         link.held.sort()
 
     async def _acknowledge(
@@ -376,7 +403,7 @@ class ShareMember(GroupClient):
         *,
         is_strange: bool = False,
     ) -> None:
-        request, topic_id = SHARE_ACKNOWLEDGE.request, await self.client.topic_id(JOBS)
+        request, topic_id = SHARE_ACKNOWLEDGE.request, await self.client.topic_id(self.topic)
         batches = self._batches(given_up)
         partitions = [
             request.topics.partitions(
@@ -397,7 +424,8 @@ class ShareMember(GroupClient):
             is_renew_ack=any(kind is Kind.RENEW for _, kind in given_up),
             topics=[request.topics(topic_id=topic_id, partitions=partitions)],
         )
-        told = self._note(link, given_up)
+        told = self._told(link, given_up)
+        self.notes.on_asked((), told)
         try:
             answer = await self.client.ask(address, SHARE_ACKNOWLEDGE, row, self.patience_s)
         except NoAnswer:
@@ -413,6 +441,7 @@ class ShareMember(GroupClient):
             for each in topic.partitions
         }
         self._settle(link, told, codes, is_strange=is_strange)
+        self.notes.on_answered((), told)
         await self._forget_leaders(link, codes)
 
     # questions and answers
@@ -464,13 +493,11 @@ class ShareMember(GroupClient):
             forgotten_topics_data=left if left[0].partitions else [],
         )
 
-    def _note(self, link: Link, given_up: Sequence[tuple[Held, Kind]]) -> list[Acknowledgement]:
-        told = [
-            Acknowledgement(link.session, (JOBS, partition), kind, first, last, self.now)
+    def _told(self, link: Link, given_up: Sequence[tuple[Held, Kind]]) -> list[Acknowledgement]:
+        return [
+            Acknowledgement(link.session, (self.topic, partition), kind, first, last, self.now)
             for (partition, first, last), kind in given_up
         ]
-        self.notes.story.acknowledgements += told
-        return told
 
     def _settle(
         self,
@@ -484,7 +511,9 @@ class ShareMember(GroupClient):
         for each in told:
             partition = each.place[1]
             if partition not in codes:
-                self._wrong(f"an acknowledgement of {JOBS}-{partition} has no answer of its own")
+                self._wrong(
+                    f"an acknowledgement of {self.topic}-{partition} has no answer of its own"
+                )
                 continue
             code = Code(codes[partition])
             each.answered_at = self.now
@@ -497,7 +526,9 @@ class ShareMember(GroupClient):
             elif code in NO_EFFECT:
                 each.outcome = Outcome.REFUSED
             elif code not in LEADER_IS_GONE | STATE_IS_AWAY:
-                self._wrong(f"an acknowledgement of {JOBS}-{partition} is refused with {code.name}")
+                self._wrong(
+                    f"an acknowledgement of {self.topic}-{partition} is refused with {code.name}"
+                )
         link.held.sort()
 
     def _refused(self, address: Address, code: int) -> None:
@@ -509,11 +540,13 @@ class ShareMember(GroupClient):
     async def _lose_leader(self, address: Address) -> None:
         link = self.links.get(address)
         self._lose(address)
-        await self.client.lost_leaders((JOBS, each) for each in (link.partitions if link else ()))
+        await self.client.lost_leaders(
+            (self.topic, each) for each in (link.partitions if link else ())
+        )
 
     async def _forget_leaders(self, link: Link, codes: Mapping[int, int]) -> None:
         """The partition has another leader, which knows nothing of what was held."""
         gone = {partition for partition, code in codes.items() if Code(code) in LEADER_IS_GONE}
         if gone:
             link.held = [each for each in link.held if each.partition not in gone]
-            await self.client.lost_leaders((JOBS, each) for each in sorted(gone))
+            await self.client.lost_leaders((self.topic, each) for each in sorted(gone))

@@ -23,6 +23,7 @@ from raftka.broker.replica.alter_partition_manager import AlterPartitionManager
 from raftka.broker.replica.fetcher import PartitionFetchState
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
+from raftka.broker.share.dead_letters import ShareDeadLetters
 from raftka.broker.share.partitions import ShareLeader
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.faults.happened import Happened
@@ -100,6 +101,7 @@ SHARE_MOMENTS: dict[str, Moment] = {
     "an acknowledgement is to be written": Moment(ShareLeader, "write"),
     "an acknowledgement is written": Moment(ShareLeader, "_on_written", before=True),
     "locks have ended": Moment(ShareLeader, "expire"),
+    "dead letters are to be sent": Moment(ShareDeadLetters, "send"),
 }
 OF_SHARES = (*SHARE_MOMENTS, *OF_COORDINATORS)
 KNOWN = MOMENTS | SHARE_MOMENTS

@@ -22,6 +22,7 @@ from raftka.chaos.simulated.workloads.group import GroupWork
 from raftka.chaos.simulated.workloads.left_alone import LeftAloneWork
 from raftka.chaos.simulated.workloads.security import SecurityWork
 from raftka.chaos.simulated.workloads.share import ShareWork
+from raftka.chaos.simulated.workloads.streams import StreamsWork
 from raftka.chaos.simulated.workloads.transactions import TransactionWork
 from raftka.chaos.simulated.workloads.workload import Workload
 
@@ -49,6 +50,7 @@ def _made_by(entry_point: EntryPoint) -> Callable[[], Workload]:
 WORKS: dict[str, Alone] = {
     "groups": Alone(GroupWork, OF_COORDINATORS),
     "consumer-groups": Alone(ConsumerGroupWork, OF_COORDINATORS),
+    "streams": Alone(StreamsWork, OF_COORDINATORS),
     "share": Alone(ShareWork, OF_SHARES),
     "compaction": Alone(CompactionWork, OF_COMPACTION),
     "archive": Alone(ArchiveWork, OF_COMPACTION),

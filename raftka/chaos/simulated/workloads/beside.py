@@ -19,6 +19,8 @@ from raftka.chaos.simulated.workloads.left_alone import LeftAloneWork
 from raftka.chaos.simulated.workloads.many_partitions import WideWork
 from raftka.chaos.simulated.workloads.metadata_queries import AskingWork
 from raftka.chaos.simulated.workloads.recreation import RecreationWork
+from raftka.chaos.simulated.workloads.share import ShareWork
+from raftka.chaos.simulated.workloads.streams import StreamsWork
 from raftka.chaos.simulated.workloads.transactions import TransactionWork
 from raftka.chaos.simulated.workloads.workload import Workload
 
@@ -35,6 +37,8 @@ BESIDE: dict[str, Callable[[], Workload]] = {
     "asking": AskingWork,
     "transactions": partial(TransactionWork, SLOWER),
     "bursts": BurstWork,
+    "share": partial(ShareWork, SLOWER),
+    "streams": partial(StreamsWork, SLOWER),
 }
 # Of those without a share a seed has chosen otherwise (swarm.py).
 ALWAYS = ("asking",)  # it costs next to nothing

@@ -20,7 +20,7 @@ from uuid import UUID
 import trio
 
 from raftka.broker.coordinators.partition import BUSY
-from raftka.chaos.simulated.clients.client import RETRY_S, Address, Client, NoAnswer
+from raftka.chaos.simulated.clients.client import RETRY_S, Address, Client
 from raftka.chaos.simulated.clients.groups import (
     SESSION_MS,
     SURELY_S,
@@ -34,11 +34,10 @@ from raftka.chaos.simulated.clients.shapes import NEW_GROUPS
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.workloads.group import (
     PARTITIONS,
-    PATIENCE_S,
     PAUSE_S,
-    TIMES,
     OfGroups,
     coordinator_in,
+    hold_on,
 )
 from raftka.coordinator.consumer.group import ConsumerGroup
 from raftka.coordinator.groups import GroupCoordinator
@@ -266,25 +265,12 @@ class ConsumerMember(GroupClient):
         """Send heartbeats, but keep partitions that it was told to give up. Raises NoAnswer;
         Refused when the group has gone on.
         """
-        began, coordinator, late = self.now, self.story.coordinator(self.group), 0
-        while not self.over and self.story.coordinator(self.group) == coordinator:
-            asked_at = self.now
-            answer = await self.client.ask(
-                where, CONSUMER_GROUP_HEARTBEAT, self._row(self.epoch, whole=False)
-            )
-            if answer.error_code in BEGIN_ANEW:
-                self.is_new()
-            self.check(answer.error_code)
-            late += asked_at > began + PATIENCE_S
-            if late == TIMES:
-                said = (
-                    f"{self.group} waits for {self.member_id} for {self.now - began:.1f} s to "
-                    "give up what it is to"
-                )
-                self.story.wrong.append(f"{said}, the rebalance time-out is {REBALANCE_MS} ms")
-            await trio.sleep(HEARTBEAT_MS / 1000)
-        self.is_new()
-        raise NoAnswer  # it has not listened, and begins with all that there is to say
+
+        async def beat() -> int:
+            row = self._row(self.epoch, whole=False)
+            return (await self.client.ask(where, CONSUMER_GROUP_HEARTBEAT, row)).error_code
+
+        await hold_on(self, self.member_id, beat, REBALANCE_MS)
 
     async def _work(self, where: Address) -> None:
         for _ in range(2):

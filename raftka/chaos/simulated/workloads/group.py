@@ -8,7 +8,7 @@ earlier generation. In the end nobody is there any more, and so no group may hav
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 from typing import ClassVar
 
@@ -417,6 +417,32 @@ def move_leaders(
         cluster.world.now + chance.uniform(*MOVED_S),
         lambda: move_leaders(cluster, chance, names, over),
     )
+
+
+async def hold_on(
+    member: GroupClient, member_id: str, beat: Callable[[], Awaitable[int]], rebalance_ms: int
+) -> None:
+    """Send heartbeats, but keep all that the member was told to give up. `beat`: returns the error
+    code of one. Raises NoAnswer in the end; Refused when the group has gone on.
+    """
+    story, group = member.story, member.group
+    began, coordinator, late = member.now, story.coordinator(group), 0
+    while not member.over and story.coordinator(group) == coordinator:
+        asked_at = member.now
+        code = await beat()
+        if code in (Code.UNKNOWN_MEMBER_ID, Code.FENCED_MEMBER_EPOCH):
+            member.is_new()
+        member.check(code)
+        late += asked_at > began + PATIENCE_S
+        if late == TIMES:
+            said = (
+                f"{group} waits for {member_id} for {member.now - began:.1f} s to give up what it "
+                "is to"
+            )
+            story.wrong.append(f"{said}, the rebalance time-out is {rebalance_ms} ms")
+        await trio.sleep(0.1)
+    member.is_new()
+    raise NoAnswer  # it has not listened, and begins with all that there is to say
 
 
 class OfGroups:

@@ -45,23 +45,24 @@ class Workload(Awaited, Protocol):
 @contextmanager
 def often() -> Iterator[None]:
     """Checkpoints are written ten times as often, because cleaners go by them, and coordinators
-    load a little at a time: a life is short. A workload may change how often share coordinators are
-    asked.
+    load a little at a time: a life is short.
     """
-    before = (
-        replica_manager.CHECKPOINT_EVERY_S,
-        coordinator_partition.SLICE_BYTES,
-        share_persister.TRIES,
-    )
+    before = replica_manager.CHECKPOINT_EVERY_S, coordinator_partition.SLICE_BYTES
     replica_manager.CHECKPOINT_EVERY_S, coordinator_partition.SLICE_BYTES = 0.5, 400
     try:
         yield
     finally:
-        (
-            replica_manager.CHECKPOINT_EVERY_S,
-            coordinator_partition.SLICE_BYTES,
-            share_persister.TRIES,
-        ) = before
+        replica_manager.CHECKPOINT_EVERY_S, coordinator_partition.SLICE_BYTES = before
+
+
+@contextmanager
+def restored() -> Iterator[None]:
+    """A workload may change how often share coordinators are asked, until the life's end."""
+    before = share_persister.TRIES
+    try:
+        yield
+    finally:
+        share_persister.TRIES = before
 
 
 @contextmanager
