@@ -47,6 +47,7 @@ def forged(folder: Path, options: Options, offset: int, least: int) -> Run:
         "clients": ["x"],
         "healed_after_s": 0.1,
         "troubles": troubles,
+        "share_consumers": {"consumers": 1000, "crashes": 2000},
     }
     run = Run(options, folder, verdict, figures | figures_of(history, verdict), ["a compiler"])
     (folder / "history.jsonl").write_text("".join(dump(history)))

@@ -11,6 +11,7 @@ import shutil
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from raftka.chaos.live.nemeses.mix import chosen
 from raftka.chaos.live.nemeses.nemesis import Nemesis
 from raftka.chaos.live.network import OwnNetwork
 from raftka.chaos.live.samples import Sampler
+from raftka.chaos.live.shares import crowd
 from raftka.chaos.live.stage import Stage
 from raftka.chaos.verdict import Anomaly, Outcome, Rules, Verdict
 from raftka.cluster.processes import ClusterFailed
@@ -61,6 +63,7 @@ class Options:
     settings: Mapping[str, str] = field(default_factory=dict)  # of the nodes
     kafka_home: str = ""  # where the jars of Java's clients are
     secure: bool = False  # TLS everywhere, certificates on both sides, an authorizer
+    share_consumers: int = 0  # beside the clients; they are killed and started again all the time
 
     @property
     def command(self) -> str:
@@ -69,6 +72,8 @@ class Options:
             f"raftka chaos live{' --secure' if self.secure else ''} --minutes {self.minutes:g} "
             f"--nodes {self.nodes}"
         )
+        if self.share_consumers:
+            begin += f" --share-consumers {self.share_consumers}"
         return f"{begin} --nemesis {','.join(self.nemesis)} --seed {self.seed}{java}"
 
 
@@ -109,7 +114,7 @@ def live(
     with Stage(
         folder / "cluster",
         options.nodes,
-        options.settings,
+        {**(crowd.SETTINGS if options.share_consumers else {}), **options.settings},
         options.module,
         network,
         secure=options.secure,
@@ -136,6 +141,7 @@ class _Round:
         self.happened: Counter[str] = Counter()
         self.bit: Counter[str] = Counter()
         self.rounds = 0
+        self.crowd: crowd.Crowd | None = None
         self.wrong: list[Anomaly] = []  # beside what clients saw
         self._faults = (folder / "faults.jsonl").open("w", encoding="utf-8")
         self._write(
@@ -160,13 +166,19 @@ class _Round:
         sampler = Sampler(self.stage, TOPIC, self.folder / "samples.jsonl", self.began)
         sampler.start()
         healed_after_s = -1.0
+        shares: JsonObject = {}
         try:
-            with Workers(self.clients, self._given()) as workers:
+            with ExitStack() as resources:
+                workers = resources.enter_context(Workers(self.clients, self._given()))
+                if self.options.share_consumers:
+                    self.crowd = resources.enter_context(self._crowd())
                 self._suffer()
                 healed_after_s = self._heal()
                 workers.stop()
                 workers.read_everything()
                 troubles = workers.wrong
+                if self.crowd is not None:
+                    shares = self._judge_shares(self.crowd)
         finally:
             sampler.stop()
             self._faults.close()
@@ -174,7 +186,28 @@ class _Round:
         self.stage.watch()
         self._note_deaths()
         self.stage.processes.stop()
-        return self._judge(seconds, healed_after_s, troubles)
+        return self._judge(seconds, healed_after_s, troubles, shares)
+
+    def _crowd(self) -> crowd.Crowd:
+        options = self.options
+        return crowd.Crowd(
+            self.stage,
+            self.folder,
+            TOPIC,
+            options.partitions,
+            options.share_consumers,
+            options.seed,
+        )
+
+    def _judge_shares(self, sharers: crowd.Crowd) -> JsonObject:
+        """Let the share consumers finish, and return their figures."""
+        broken = sharers.finish()
+        found = sharers.judge()
+        self.wrong += [
+            Anomaly(kind.replace(" ", "-"), TOPIC, sentence, ()) for kind, sentence in found.wrong
+        ]
+        self.wrong += [Anomaly("share-consumers", TOPIC, each, ()) for each in broken]
+        return found.figures
 
     def _given(self) -> dict[str, object]:
         return {
@@ -272,15 +305,12 @@ class _Round:
             each.end(self.stage)
             self.happened[each.name] += 1
             self.bit[each.name] += each.name in bit
-            line = {
-                "at_s": at_s,
-                "until_s": self.now_s,
-                "kind": each.name,
-                "what": what,
-                "bit": each.name in bit,
-            }
-            self._faults.write(json.dumps(line) + "\n")
+            self._note_fault(each.name, at_s, what, bit=each.name in bit)
         self._faults.flush()
+
+    def _note_fault(self, kind: str, at_s: float, what: str, *, bit: bool) -> None:
+        line = {"at_s": at_s, "until_s": self.now_s, "kind": kind, "what": what, "bit": bit}
+        self._faults.write(json.dumps(line) + "\n")
 
     def _wait(
         self,
@@ -292,6 +322,10 @@ class _Round:
         while True:
             self.stage.watch()
             self._note_deaths()
+            if self.crowd is not None and (what := self.crowd.step()):
+                self.happened[crowd.NEMESIS] += 1
+                self.bit[crowd.NEMESIS] += 1
+                self._note_fault(crowd.NEMESIS, self.now_s, what, bit=True)
             for each, _, _ in under_way:
                 if bit is not None and each.name not in bit and each.bitten(self.stage):
                     bit.add(each.name)
@@ -326,7 +360,9 @@ class _Round:
 
     # the end
 
-    def _judge(self, seconds: float, healed_after_s: float, troubles: list[str]) -> Run:
+    def _judge(
+        self, seconds: float, healed_after_s: float, troubles: list[str], shares: JsonObject
+    ) -> Run:
         with (self.folder / "history.jsonl").open(encoding="utf-8") as lines:
             history = load(lines)
         least = int(LEAST_PER_S * 60 * self.options.minutes)
@@ -357,6 +393,7 @@ class _Round:
             "troubles": troubles,
             "metadata_seen": len(seen),
             "transactions": transactions,
+            "share_consumers": shares,
             **figures_of(history, verdict),
         }
         run = Run(self.options, self.folder, verdict, figures, self.missing)

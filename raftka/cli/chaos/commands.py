@@ -232,6 +232,13 @@ def chaos_shrink(**options: Option) -> None:
     ),
 )
 @click.option(
+    "--share-consumers",
+    type=click.IntRange(0, 1000),
+    default=0,
+    show_default=True,
+    help="So many members of share groups, which crash and come back, beside raftka's own client.",
+)
+@click.option(
     "--seed",
     type=int,
     default=1,
@@ -263,6 +270,8 @@ def chaos_live(**options: Option) -> None:
     _check_extra()
     from raftka.cli.chaos.live import play
 
+    if options["secure"] and options["share_consumers"]:
+        raise click.UsageError("share consumers know no TLS")
     raise SystemExit(play(**options))
 
 

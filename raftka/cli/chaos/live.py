@@ -7,9 +7,11 @@ import shutil
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from raftka.chaos.history import HistoryFailed
+from raftka.chaos.live.clients.wire import NAME as OWN
 from raftka.chaos.live.nemeses.mix import BEYOND, MIX, chosen
 from raftka.chaos.live.network import enter
 from raftka.chaos.live.run import Options, Run, live
@@ -21,6 +23,7 @@ from raftka.json_values import JsonObject
 
 EXIT_CODES = {Outcome.VALID: 0, Outcome.VIOLATED: 1, Outcome.INCONCLUSIVE: 2}
 SHOWN = 20
+WITH_SHARES_PER_S = 100.0  # records of the one producer
 
 
 def play(
@@ -32,6 +35,7 @@ def play(
     record: Path | None,
     output: str,
     kafka_home: str,
+    share_consumers: int,
     *,
     secure: bool,
 ) -> int:
@@ -46,6 +50,10 @@ def play(
         return 2
     folder = out or Path(tempfile.mkdtemp(prefix="raftka-chaos-"))
     options = Options(minutes, nodes, names, seed, kafka_home=kafka_home, secure=secure)
+    if share_consumers:
+        options = replace(
+            options, clients=(OWN,), per_s=WITH_SHARES_PER_S, share_consumers=share_consumers
+        )
     say = (lambda line: print(line, flush=True)) if output == "text" else (lambda line: None)
     try:
         run = live(options, folder, say, revision(), enter())
@@ -98,6 +106,11 @@ def _print_result(run: Run, page: Path) -> None:
         f"  {figures['sent']:,} records sent, {figures['acknowledged']:,} acknowledged, "
         f"{figures['lost']} lost, {figures['duplicates']} duplicates"
     )
+    if figures["share_consumers"]:
+        print(
+            "  share consumers: "
+            + ", ".join(f"{name} {each:,}" for name, each in figures["share_consumers"].items())
+        )
     for line in (*figures["troubles"], *(f"not here: {each}" for each in run.missing)):
         print(f"  {line}")
     print(f"  report: {page}\n  again: {run.options.command}")
@@ -116,6 +129,7 @@ def _record(path: Path, run: Run) -> None:
         "lost",
         "duplicates",
         "clients",
+        "share_consumers",
     )
     line: JsonObject = {
         "at": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()),
