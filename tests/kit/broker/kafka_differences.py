@@ -43,7 +43,7 @@ LOGINS = [  # (exchanges, field, reason)
         r".*",
         "a name that is no token's fails with the last message",
     ),
-    ((146,), r".*", "an extension of the last message is under the proof, as RFC 5802 wants"),
+    ((146,), r".*", "an extension of the last message is under the proof"),
     ((292,), r".error_message", "the words do not name the users"),
     ((294,), r".*", "another mechanism is refused at the handshake"),
 ]
@@ -127,6 +127,8 @@ ODD_BATCHES = {  # by what docs/compatibility.md tells of them
     "compressed bytes that are damaged": {"compressed: a byte changed"},
 }
 OF_4_4 = [  # (exchanges, field, reason)
+    ((20, 21), r"\.api_keys\((1|5[234689]|6[237]|7[03])\)", "nodes ask controllers otherwise"),
+    ((22,), r".*", "controllers look at the node, too"),
     (
         (61, 63, 65, 67),
         r"\.groups\(tie\)\.group_epoch",
