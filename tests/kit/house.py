@@ -66,6 +66,7 @@ FLOORS = {
     "raftka.broker": 3,
     "raftka.client.blocking": 4,
     "raftka.http.thread": 4,
+    "raftka.http.streams": 4,
     "raftka.runtime.real": 3,
     "raftka.runtime.simulated": 3,
     "raftka": 4,
