@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftka.cli.connection_options import cluster_options
 from raftka.cli.options import Option, client_options, pairs
 from raftka.cli.spark.cluster import Given, given_cluster
 from raftka.cli.tree.nodes import Verb
@@ -140,9 +141,23 @@ def _audit(
 
 
 @click.command(
-    "sql", cls=Verb, example="raftka sql 'select partition, count(*) from trucks group by all'"
+    "ask",
+    cls=Verb,
+    example=[
+        "raftka sql 'select partition, count(*) from trucks group by all'",
+        "raftka sql",
+        "raftka sql -f late.sql -o csv",
+    ],
 )
-@click.argument("query")
+@click.argument("question", required=False)
+@click.option("-e", "statement", metavar="STATEMENTS", help="Run them in the SQL server.")
+@click.option(
+    "-f",
+    "file",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    metavar="FILE",
+    help="Run the statements of a file; -: stdin.",
+)
 @click.option(
     "--streams",
     metavar="FILE",
@@ -174,17 +189,63 @@ def _audit(
     help="Of the source, such as startingTimestamp=1700000000000.",
 )
 @_with_spark
-@client_options
-def sql(**options: Option) -> None:
+@click.option(
+    "--idle",
+    type=click.FloatRange(min=0, min_open=True),
+    default=600.0,
+    show_default=True,
+    help="Seconds without a statement, then the SQL server ends that this command starts.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "table", "json", "csv"]),
+    default="text",
+    show_default=True,
+    help="How the answer is printed; text is a table.",
+)
+@cluster_options
+def ask(**options: Option) -> None:
     """Ask what topics hold, from their beginning to where they end now: raftka sql 'select
-    partition, count(*) from trucks group by all'.
+    partition, count(*) from trucks group by all'. Without a question: a prompt.
 
     A topic is a table with key, value (both as text), partition, offset and timestamp. Names with
-    dots or dashes stand in `backticks`.
+    dots or dashes stand in `backticks`. The prompt, -e and -f use the SQL server of this user and
+    cluster, and start it where none runs: raftka sql serve, status, stop.
     """
-    with given_cluster(options.pop("bootstrap_server")) as cluster:
-        code = _sql(**options, cluster=cluster)
-    raise SystemExit(code)
+    raise SystemExit(_ask(**options))
+
+
+def _ask(
+    question: str | None,
+    statement: str | None,
+    file: str | None,
+    idle: float,
+    output: str,
+    bootstrap_server: str,
+    **options: Option,
+) -> int:
+    """Return the exit code."""
+    output = "text" if output == "table" else output
+    if len([each for each in (question, statement, file) if each is not None]) > 1:
+        raise click.UsageError("give one of: a question, -e, -f")
+    if question is not None:
+        if output == "csv":
+            raise click.UsageError("-o csv is for the SQL server: give the question with -e")
+        with given_cluster(bootstrap_server) as cluster:
+            return _sql(question, **options, cluster=cluster, output=output)
+    from raftka.cli.output import fail
+    from raftka.cli.spark.sql_verbs import read_text, run
+
+    for name in ("streams", "project", "last", "options"):
+        if options.pop(name):
+            option = {"project": "pipeline", "options": "option"}.get(name, name)
+            raise click.UsageError(f"--{option} is for a single question: give it with one")
+    try:
+        text = statement if file is None else read_text(file)
+    except (OSError, UnicodeDecodeError) as error:
+        return fail(f"{file}: {error}", 1)
+    return run(bootstrap_server, text, "table" if output == "text" else output, idle, **options)
 
 
 def _sql(
