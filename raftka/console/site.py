@@ -29,10 +29,9 @@ from raftka.console.sessions import Session, Sessions, cookie_name
 from raftka.console.settings import ConsoleSettings
 from raftka.console.static import Static
 from raftka.console.workers import EVERY, INTERNAL, Asked, Gone, Report, Workers
-from raftka.http.messages import BadRequest, Reply, Request, Response
+from raftka.http.messages import EVENTS, BadRequest, Reply, Request, Response
 from raftka.http.request_reader import Bounds
 from raftka.http.server import Admit
-from raftka.http.streams import EVENTS
 from raftka.json_values import Json
 from raftka.limits import Limit
 from raftka.runtime.interfaces import Runtime

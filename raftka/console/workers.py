@@ -31,8 +31,8 @@ from raftka.console.parameters import Number
 from raftka.console.protection import HEADERS
 from raftka.console.routes import Route
 from raftka.console.sessions import Session, SessionOver
-from raftka.http.messages import Reply, Request, Response
-from raftka.http.streams import EVENTS, HEARTBEAT, Handoff, close_all, event, pump
+from raftka.http.messages import EVENTS, Reply, Request, Response
+from raftka.http.streams import HEARTBEAT, Handoff, close_all, event, pump
 from raftka.json_values import encode_json
 from raftka.limits import Limit
 

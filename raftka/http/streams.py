@@ -12,7 +12,6 @@ import trio
 from raftka.http.messages import BodyFailed
 from raftka.limits import Limit
 
-EVENTS = "text/event-stream"
 HEARTBEAT = b":\n\n"
 
 

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from raftka.http.streams import EVENTS
+from raftka.http.messages import EVENTS
 from raftka.json_values import Json, JsonObject
 from raftka.sql.answers import Column, Words
 from raftka.sql.server.folder import Address

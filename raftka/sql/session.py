@@ -42,6 +42,11 @@ class Session:
         self._places = Places(bootstrap, config=config)
         self._spark = session("raftka sql", {**QUIET, **(settings or {})}, master=master, log=log)
 
+    @property
+    def has_queries(self) -> bool:
+        """Return False: each statement ends with its answer."""
+        return False
+
     def execute(self, text: str, limit: int | None = None) -> Answer:
         """Return at most `limit` rows. Raises PipelineError, and Spark's errors."""
         most = ROWS if limit is None else limit

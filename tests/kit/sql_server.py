@@ -35,6 +35,7 @@ N = Column("n", "int")
 
 class FakeSession:
     def __init__(self) -> None:
+        self.has_queries = False
         self.closed: list[str] = []  # statements whose answers were closed
         self.hanging = threading.Event()
         self.feed: queue.SimpleQueue[int | None] = queue.SimpleQueue()

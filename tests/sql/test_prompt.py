@@ -112,6 +112,13 @@ def test_help_output_and_exit_are_of_the_prompt(terminal: Terminal) -> None:
     assert terminal.wait_for_end() == 0
 
 
+def test_a_home_that_cannot_be_written_to_is_no_failure(wanted: Wanted) -> None:
+    with Terminal(COMMAND, {**environment(), "XDG_STATE_HOME": "/proc"}) as terminal:
+        terminal.wait_for("sql>")
+        terminal.type("rows 1;\r")
+        terminal.wait_for(r"1 row \(")
+
+
 def test_control_d_ends_the_prompt(terminal: Terminal) -> None:
     terminal.type("\x04")
 
@@ -207,3 +214,21 @@ def test_options_of_a_single_question_are_refused_at_the_prompt(wanted: Wanted) 
 
     assert done.returncode == 2
     assert "--last is for a single question" in done.stderr
+
+
+def test_the_prompt_opens_without_spark_and_without_a_server(wanted: Wanted) -> None:
+    program = (
+        "import raftka.sql.prompt.terminal, raftka.cli.spark.sql_verbs, sys; print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=FROM_CHECKOUT,
+    )
+
+    assert not set(done.stdout.split()) & {
+        *("pyspark", "pyarrow", "trio", "httptools", "yaml"),
+        *("raftka.sql.session", "raftka.sql.server.server", "raftka.broker"),
+    }

@@ -264,6 +264,17 @@ def test_a_statement_keeps_the_server_from_being_idle(
     assert server.idle_s > idle  # health is no use of it
 
 
+def test_a_query_that_goes_on_keeps_the_server_from_being_idle(
+    server: SqlServer, connection: Connection, session: FakeSession
+) -> None:
+    connection.words()  # Spark is up
+    wait_for(lambda: server.idle_s > 0.0)
+
+    session.has_queries = True
+
+    assert server.idle_s == 0.0
+
+
 def test_the_engine_makes_every_change_of_its_table() -> None:
     gate = threading.Event()
 

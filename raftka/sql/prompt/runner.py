@@ -107,9 +107,9 @@ class Runner:
             self._progress.clear()
 
     def _watch(self, connection: Connection, is_over: threading.Event) -> None:
-        seconds = QUIET_S
-        while not is_over.wait(seconds):
-            seconds = LOOK_S
+        began, pause_s = time.monotonic(), QUIET_S
+        while not is_over.wait(pause_s):
+            pause_s = LOOK_S
             try:
                 health = connection.health()
             except SqlError:
@@ -117,4 +117,4 @@ class Runner:
             if health["state"] == "starting":
                 self._progress.show(f"Spark starts: {health['seconds']:.0f} s")
             else:
-                self._progress.clear()
+                self._progress.show(f"{time.monotonic() - began:.0f} s")

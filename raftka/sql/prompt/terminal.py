@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
-from prompt_toolkit.history import FileHistory
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings
 
 from raftka.sql.answers import Words
@@ -52,6 +52,13 @@ class PrivateHistory(FileHistory):
         super().__init__(str(path))
 
 
+def _history() -> History:
+    try:
+        return PrivateHistory(history_file())
+    except OSError:  # a home that cannot be written to
+        return InMemoryHistory()
+
+
 class WordCompleter(Completer):
     """Completes keywords of SQL, and names that the server knows."""
 
@@ -88,7 +95,7 @@ class Terminal:
             PROMPT,
             multiline=True,
             prompt_continuation=NEXT_LINE,
-            history=PrivateHistory(history_file()),
+            history=_history(),
             completer=self._completer,
             complete_while_typing=False,
             key_bindings=_keys(),
@@ -100,20 +107,24 @@ class Terminal:
             while True:
                 try:
                     text = session.prompt()
+                    if not is_command(text):
+                        self._run_statements(text)
+                    elif self._run_command(text):
+                        return 0
                 except KeyboardInterrupt:  # the line is dropped
                     continue
                 except EOFError:
                     return 0
-                if not is_command(text):
-                    for each in statements_of(text)[0]:
-                        if self._runner.run(each, _print_count):
-                            break
-                    self._changed.set()
-                elif self._run_command(text):
-                    return 0
         finally:
             self._is_over = True
             self._changed.set()
+
+    def _run_statements(self, text: str) -> None:
+        """The first one that fails ends them."""
+        for each in statements_of(text)[0]:
+            if self._runner.run(each, _print_count):
+                break
+        self._changed.set()
 
     def _run_command(self, text: str) -> bool:
         """Return whether it ends the prompt."""

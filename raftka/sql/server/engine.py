@@ -13,7 +13,12 @@ from raftka.sql.answers import Answer, Words
 class SqlSession(Protocol):
     """A session as the server needs it; raftka/sql/session.py has the real one."""
 
-    def execute(self, text: str, limit: int | None = None) -> Answer: ...
+    @property
+    def has_queries(self) -> bool:
+        """Return whether queries go on without a client: then the server does not end when idle."""
+
+    def execute(self, text: str, limit: int | None = None) -> Answer:
+        """`limit`: of the rows of an answer that ends; a live one goes on. Raises PipelineError."""
 
     def words(self) -> Words: ...
 
@@ -79,6 +84,11 @@ class Engine:
                 "seconds": round(time.monotonic() - self._began, 3),
                 "message": self._failure,
             }
+
+    @property
+    def has_queries(self) -> bool:
+        session = self._session
+        return session is not None and session.has_queries
 
     def close(self) -> None:
         """Close the session. One that is still opening is left to the end of the process."""

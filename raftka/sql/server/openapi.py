@@ -1,7 +1,7 @@
 """The description of the door in OpenAPI 3.1."""
 
 from raftka import __version__
-from raftka.http.streams import EVENTS
+from raftka.http.messages import EVENTS
 from raftka.json_values import Json, JsonObject
 
 OPEN_PATHS = ("/health", "/openapi.json")  # without the token
@@ -23,7 +23,11 @@ STATEMENT = {
     "additionalProperties": False,
     "properties": {
         "text": {"type": "string", "description": "one statement, without `;`"},
-        "limit": {"type": "integer", "minimum": 1, "description": "of rows"},
+        "limit": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "of rows, unless they keep coming",
+        },
     },
 }
 TEXT: JsonObject = {"type": "string"}

@@ -20,10 +20,12 @@ Report = Callable[[str, str], None]  # of a failure that is a bug: its subject, 
 class Refusal(Exception):
     """The text is for the user."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
-        """`status`: of HTTP, 400 to 599. `code`: for programs, such as NOT_FOUND."""
+    def __init__(self, status: int, code: str, message: str, header: str = "") -> None:
+        """`status`: of HTTP, 400 to 599. `code`: for programs, such as NOT_FOUND. `header`: of the
+        response, "Name: value".
+        """
         super().__init__(message)
-        self.status, self.code = status, code
+        self.status, self.code, self.header = status, code, header
 
 
 def refusal_of(error: Exception, report: Report, subject: str) -> Refusal:
@@ -44,8 +46,6 @@ def respond(status: int, body: bytes, *headers: str) -> Response:
     return Response(status, JSON_TYPE, body, (*headers, *HEADERS))
 
 
-def refuse(error: Refusal, *headers: str) -> Response:
+def refuse(error: Refusal) -> Response:
     body = encode_json({"error": error.code, "message": str(error)})
-    if error.status == 401:
-        headers = (*headers, "WWW-Authenticate: Bearer")
-    return respond(error.status, body, *headers)
+    return respond(error.status, body, *filter(None, (error.header,)))

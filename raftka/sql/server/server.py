@@ -80,7 +80,7 @@ class SqlServer:
 
     @property
     def idle_s(self) -> float:
-        """Return the seconds since the last request; 0 while a statement runs."""
+        """Return the seconds since the last request; 0 while a statement or a query runs."""
         return 0.0 if self._site is None else self._site.idle_s
 
     def start(self) -> None:

@@ -8,10 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from raftka.http.messages import BadRequest, Reply, Request, Response
+from raftka.http.messages import EVENTS, BadRequest, Reply, Request, Response
 from raftka.http.request_reader import Bounds
 from raftka.http.server import Admit
-from raftka.http.streams import EVENTS
 from raftka.json_values import Json, encode_json
 from raftka.limits import Limit
 from raftka.runtime.interfaces import Runtime
@@ -34,6 +33,7 @@ BOUNDS = Bounds(
     CONNECTIONS, HEAD_BYTES, SECONDS, STRANGER_SECONDS, body=REQUEST_BYTES, bodies=BODIES_BYTES
 )
 BAD = "BAD_REQUEST"
+NO_TOKEN = "show the token of the SQL server's file: Authorization: Bearer TOKEN"
 LARGEST_LIMIT = 2**31 - 1
 
 
@@ -55,8 +55,9 @@ class SqlSite:
 
     @property
     def idle_s(self) -> float:
-        """Return the seconds since the last request; 0 while a statement runs."""
-        return 0.0 if len(self.work.statements) else time.monotonic() - self._last_request
+        """Return the seconds since the last request; 0 while a statement or a query runs."""
+        is_busy = len(self.work.statements) > 0 or self._engine.has_queries
+        return 0.0 if is_busy else time.monotonic() - self._last_request
 
     # the server's side
 
@@ -68,7 +69,7 @@ class SqlSite:
             self._last_request = time.monotonic()
             admit(None)
         else:
-            admit(refuse(Refusal(401, "UNAUTHORIZED", "show the token of the SQL server's file")))
+            admit(refuse(Refusal(401, "UNAUTHORIZED", NO_TOKEN, "WWW-Authenticate: Bearer")))
 
     def answer(self, request: Request, reply: Reply) -> None:
         try:
@@ -149,7 +150,9 @@ def _find(request: Request) -> tuple[Route, str]:
                 return each, match.groupdict().get("id", "")
             allowed.append(each.method)
     if allowed:
-        raise Refusal(405, "METHOD_NOT_ALLOWED", f"this path takes {', '.join(allowed)}")
+        methods = ", ".join(allowed)
+        message = f"this path takes {methods}"
+        raise Refusal(405, "METHOD_NOT_ALLOWED", message, f"Allow: {methods}")
     raise Refusal(404, "NOT_FOUND", "there is no such path: /openapi.json lists those there are")
 
 

@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeVar
 
 import trio
 
-from raftka.http.messages import Reply, Request, Response
-from raftka.http.streams import EVENTS, HEARTBEAT, Handoff, pump
+from raftka.http.messages import EVENTS, Reply, Request, Response
+from raftka.http.streams import HEARTBEAT, Handoff, pump
 from raftka.json_values import Json, encode_json
 from raftka.sql.limits import ROWS_BYTES, STATEMENTS, UNREAD_SECONDS
 from raftka.sql.server.engine import Engine
