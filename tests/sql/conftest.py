@@ -44,7 +44,6 @@ def connection(server: SqlServer) -> Connection:
 @pytest.fixture
 def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wanted]:
     """A server that is a process; it ends with the test."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     wanted = Wanted("localhost:1", module="tests.kit.sql_server")
     yield wanted

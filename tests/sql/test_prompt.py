@@ -23,10 +23,7 @@ COMMAND = [*SQL, *CLUSTER]
 
 
 def environment() -> dict[str, str]:
-    return {
-        **FROM_CHECKOUT,
-        **{name: os.environ[name] for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME")},
-    }
+    return {**FROM_CHECKOUT, "XDG_STATE_HOME": os.environ["XDG_STATE_HOME"]}
 
 
 @pytest.fixture
@@ -116,7 +113,10 @@ def test_a_home_that_cannot_be_written_to_is_no_failure(wanted: Wanted) -> None:
     with Terminal(COMMAND, {**environment(), "XDG_STATE_HOME": "/proc"}) as terminal:
         terminal.wait_for("sql>")
         terminal.type("rows 1;\r")
-        terminal.wait_for(r"1 row \(")
+        terminal.wait_for("raftka: /proc/raftka/sql/")
+        terminal.type("exit\r")
+
+        assert terminal.wait_for_end() == 0
 
 
 def test_control_d_ends_the_prompt(terminal: Terminal) -> None:

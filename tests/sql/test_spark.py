@@ -29,7 +29,7 @@ def connection(
     raftka_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Connection]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         raftka_cluster.create_topic("trucks", partitions=2)
         records = "".join(f"truck {n}\n" for n in range(RECORDS))
         command = [sys.executable, "-m", "raftka.cli", "produce", "trucks", "-b"]

@@ -1,6 +1,5 @@
 """The prompt on a terminal: lines, history, completion. Spark starts behind it."""
 
-import os
 import re
 import threading
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from raftka.sql.client import SqlError
 from raftka.sql.prompt.help import help_text
 from raftka.sql.prompt.printing import FORMATS
 from raftka.sql.prompt.texts import is_empty, statements_of
+from raftka.sql.server.folder import state_folder
 
 if TYPE_CHECKING:
     from prompt_toolkit.key_binding.key_processor import KeyPressEvent
@@ -37,12 +37,6 @@ PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
 WORD = re.compile(r"[\w.$-]+$|`[^`]*$")
 
 
-def history_file() -> Path:
-    """Return the file of this user's history."""
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(base) / "raftka" / "sql_history"
-
-
 class PrivateHistory(FileHistory):
     """A file that only the user can read: statements may have secrets."""
 
@@ -54,7 +48,7 @@ class PrivateHistory(FileHistory):
 
 def _history() -> History:
     try:
-        return PrivateHistory(history_file())
+        return PrivateHistory(state_folder() / "sql_history")
     except OSError:  # a home that cannot be written to
         return InMemoryHistory()
 

@@ -15,8 +15,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from raftka.json_values import Json
-from raftka.pipeline.java import cache_folder
 from raftka.pipeline.locks import locked
+
+
+def state_folder() -> Path:
+    """Return the folder of what this user's programs keep."""
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(base) / "raftka"
 
 
 class Address(NamedTuple):
@@ -35,7 +40,7 @@ class ServerFolder:
         """Return the one for a cluster and a login there, which need not exist."""
         servers = sorted(each.strip() for each in bootstrap.split(","))
         key = json.dumps([servers, sorted(properties.items())])
-        return cls(cache_folder() / "sql" / sha256(key.encode()).hexdigest()[:16])
+        return cls(state_folder() / "sql" / sha256(key.encode()).hexdigest()[:16])
 
     @property
     def log(self) -> Path:
