@@ -229,6 +229,8 @@ def _ask(
     output = "text" if output == "table" else output
     if len([each for each in (question, statement, file) if each is not None]) > 1:
         raise click.UsageError("give one of: a question, -e, -f")
+    if question is not None and _is_statement(question) and not options["project"]:
+        question, statement = None, question
     if question is not None:
         if output == "csv":
             raise click.UsageError("-o csv is for the SQL server: give the question with -e")
@@ -297,6 +299,18 @@ def _change(project: Path, text: str) -> bool:
 
     add(project, text) if word == "CREATE" else remove(project, parse_drop(text))
     return True
+
+
+def _is_statement(text: str) -> bool:
+    """Return whether the text is no question of Spark's: SHOW STREAMS, PRINT, EMIT CHANGES."""
+    from raftka.sql.language import StatementError, parse
+    from raftka.sql.language.statements import Describe, Query
+
+    try:
+        found = parse(text)
+    except StatementError:
+        return False
+    return not isinstance(found, Query | Describe) or (isinstance(found, Query) and found.is_push)
 
 
 def _declared(path: Path | None) -> "Declared | None":

@@ -29,6 +29,13 @@ class Answer:
     close: Callable[[], None] = _nothing
 
 
+def table(
+    columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Json]], note: str = ""
+) -> Answer:
+    """Return an answer with these rows. `columns`: names and types."""
+    return Answer([Column(*each) for each in columns], iter(rows), note)
+
+
 class Words(NamedTuple):
     """Words that a prompt may complete."""
 

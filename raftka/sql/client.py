@@ -2,7 +2,7 @@
 of this user and cluster when there is none.
 
     connection = raftka.sql.connect("localhost:9092")
-    for row in connection.execute("select key, value from trucks"):
+    for row in connection.execute("select key, value from `trucks`"):
         print(row["key"])
 """
 

@@ -1,23 +1,60 @@
-"""SQL servers without Spark: in this process, and as processes of their own."""
+"""Fixtures of the pipeline's tests, sessions of SQL on their cluster, and SQL servers without
+Spark: in this process, and as processes of their own.
+"""
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from raftka.pipeline.records.registry_client import RegistryAccess
 from raftka.sql.client import Connection
 from raftka.sql.server import launch
 from raftka.sql.server.folder import Address
 from raftka.sql.server.launch import Wanted
 from raftka.sql.server.server import Door, SqlServer
+from raftka.sql.session import Session
+from raftka.testing import Cluster
 from tests.kit.sql_server import TOKEN, FakeSession
+from tests.pipeline.conftest import cluster, kafka_jars, player, spark
+
+__all__ = ["cluster", "kafka_jars", "player", "spark"]
+
+NewSession = Callable[..., Session]
 
 
 @pytest.fixture
-def session() -> FakeSession:
+def new_session(spark: Any, cluster: Cluster) -> Iterator[NewSession]:
+    opened: list[Session] = []
+
+    def new(state: Path | None = None, registry: str | None = None) -> Session:
+        access = None if registry is None else RegistryAccess((registry,))
+        opened.append(
+            Session(
+                cluster.bootstrap_servers,
+                registry=access,
+                state=state,
+                start_spark=lambda held, folder: spark,
+            )
+        )
+        return opened[-1]
+
+    yield new
+    for each in opened:
+        each.close()
+
+
+@pytest.fixture
+def session(new_session: NewSession) -> Session:
+    return new_session()
+
+
+@pytest.fixture
+def fake() -> FakeSession:
     return FakeSession()
 
 
@@ -28,12 +65,12 @@ def reports() -> list[str]:
 
 
 @pytest.fixture
-def server(session: FakeSession, reports: list[str]) -> Iterator[SqlServer]:
+def server(fake: FakeSession, reports: list[str]) -> Iterator[SqlServer]:
     with SqlServer(
-        lambda: session, Door(TOKEN), report=lambda subject, _: reports.append(subject)
+        lambda: fake, Door(TOKEN), report=lambda subject, _: reports.append(subject)
     ) as server:
         yield server
-        session.hanging.set()
+        fake.hanging.set()
 
 
 @pytest.fixture

@@ -96,14 +96,12 @@ def test_another_token_is_refused(server: SqlServer) -> None:
         connection.execute("rows 1")
 
 
-def test_a_door_with_tls_is_trusted_by_its_certificate(
-    session: FakeSession, tmp_path: Path
-) -> None:
+def test_a_door_with_tls_is_trusted_by_its_certificate(fake: FakeSession, tmp_path: Path) -> None:
     authority = trustme.CA()
     issued = authority.issue_cert("sql.example")
     pem = tmp_path / "sql.pem"
     issued.private_key_and_cert_chain_pem.write_to_path(str(pem))
-    with SqlServer(lambda: session, Door(TOKEN, tls=read_tls(pem, None))) as server:
+    with SqlServer(lambda: fake, Door(TOKEN, tls=read_tls(pem, None))) as server:
         assert server.url.startswith("https://")
         connection = raftka.sql.connect(url=server.url, token=TOKEN, certificate=str(pem))
         assert len(list(connection.execute("rows 3"))) == 3
@@ -126,7 +124,7 @@ def test_rows_for_asyncio(connection: Connection) -> None:
 
 
 def test_a_cancelled_task_of_asyncio_ends_its_statement(
-    connection: Connection, session: FakeSession
+    connection: Connection, fake: FakeSession
 ) -> None:
     async def read(seen: asyncio.Event) -> None:
         async for _ in AsyncConnection(connection).execute("ticks"):
@@ -142,7 +140,7 @@ def test_a_cancelled_task_of_asyncio_ends_its_statement(
 
     asyncio.run(main())
 
-    wait_for(lambda: session.closed == ["ticks"])
+    wait_for(lambda: fake.closed == ["ticks"])
 
 
 def test_connect_for_asyncio_starts_a_server_too(

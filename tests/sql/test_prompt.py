@@ -98,8 +98,8 @@ def test_the_history_is_for_its_user_alone(terminal: Terminal, tmp_path: Path) -
 
 
 def test_help_output_and_exit_are_of_the_prompt(terminal: Terminal) -> None:
-    terminal.type("help explain\r")
-    terminal.wait_for("EXPLAIN SELECT key FROM trucks;")
+    terminal.type("help drop\r")
+    terminal.wait_for("DROP STREAM trucks;")
     terminal.type("output json;\r")
     terminal.wait_for("sql>")
     terminal.type("rows 1;\r")

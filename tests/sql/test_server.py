@@ -92,7 +92,7 @@ def test_without_the_token_nothing_is_done(server: SqlServer, token: str | None)
 
 
 def test_rows_of_a_live_answer_come_by_its_id(
-    server: SqlServer, connection: Connection, session: FakeSession
+    server: SqlServer, connection: Connection, fake: FakeSession
 ) -> None:
     told = ask(server, "POST", "/statements", {"text": "live"})
     assert told.value["is_live"]
@@ -101,33 +101,31 @@ def test_rows_of_a_live_answer_come_by_its_id(
     headers = {"Authorization": f"Bearer {TOKEN}"}
     http.request("GET", f"/statements/{told.value['id']}/rows", headers=headers)
     response = http.getresponse()
-    session.feed.put(7)
+    fake.feed.put(7)
     lines = [response.readline() for _ in range(6)]
 
     assert lines[3:5] == [b"event: rows\n", b"data: [[7]]\n"]
     assert ask(server, "GET", f"/statements/{told.value['id']}/rows").status == 409
     assert ask(server, "DELETE", f"/statements/{told.value['id']}").status == 200
     assert b"event: end\n" in response.read()
-    assert session.closed == ["live"]
+    assert fake.closed == ["live"]
     assert ask(server, "DELETE", f"/statements/{told.value['id']}").status == 404
     http.close()
 
 
-def test_a_client_that_leaves_ends_its_statement(
-    connection: Connection, session: FakeSession
-) -> None:
+def test_a_client_that_leaves_ends_its_statement(connection: Connection, fake: FakeSession) -> None:
     rows = connection.execute("ticks")
     assert next(rows) == {"n": 0}
 
     rows.close()
 
-    wait_for(lambda: session.closed == ["ticks"])
+    wait_for(lambda: fake.closed == ["ticks"])
     wait_for(lambda: connection.statements() == [])
     assert list(rows) == []
 
 
 def test_a_client_that_leaves_before_its_answer_ends_it(
-    server: SqlServer, session: FakeSession, monkeypatch: pytest.MonkeyPatch
+    server: SqlServer, fake: FakeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("raftka.sql.server.work.LOOK_S", 0.01)
     http = HTTPConnection("127.0.0.1", urlsplit(server.url).port or 0, timeout=60)
@@ -138,18 +136,18 @@ def test_a_client_that_leaves_before_its_answer_ends_it(
     http.close()
     wait_for(lambda: not ask(server, "GET", "/statements").value)
 
-    session.hanging.set()
+    fake.hanging.set()
 
-    wait_for(lambda: session.closed == ["hang"])
+    wait_for(lambda: fake.closed == ["hang"])
 
 
 def test_a_live_answer_that_no_client_reads_ends(
-    server: SqlServer, session: FakeSession, monkeypatch: pytest.MonkeyPatch
+    server: SqlServer, fake: FakeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("raftka.sql.server.work.UNREAD_SECONDS", Limit("sql_unread_seconds", 0, ""))
     ask(server, "POST", "/statements", {"text": "live"})
 
-    wait_for(lambda: session.closed == ["live"])
+    wait_for(lambda: fake.closed == ["live"])
     assert server.hits["sql_unread_seconds"] == 1
 
 
@@ -244,11 +242,11 @@ def test_a_session_that_does_not_open_is_tried_again() -> None:
         engine.session()
 
 
-def test_a_server_that_stops_closes_its_session(session: FakeSession) -> None:
-    with SqlServer(lambda: session, Door(TOKEN)) as server:
+def test_a_server_that_stops_closes_its_session(fake: FakeSession) -> None:
+    with SqlServer(lambda: fake, Door(TOKEN)) as server:
         wait_for(lambda: server.engine.health()["state"] == State.READY.value)
 
-    assert session.closed == ["session"]
+    assert fake.closed == ["session"]
 
 
 def test_a_statement_keeps_the_server_from_being_idle(
@@ -265,12 +263,12 @@ def test_a_statement_keeps_the_server_from_being_idle(
 
 
 def test_a_query_that_goes_on_keeps_the_server_from_being_idle(
-    server: SqlServer, connection: Connection, session: FakeSession
+    server: SqlServer, connection: Connection, fake: FakeSession
 ) -> None:
     connection.words()  # Spark is up
     wait_for(lambda: server.idle_s > 0.0)
 
-    session.has_queries = True
+    fake.has_queries = True
 
     assert server.idle_s == 0.0
 

@@ -15,7 +15,7 @@ pytest.importorskip(
 )
 
 import raftka.sql
-from raftka.sql.client import Connection, SqlError
+from raftka.sql.client import Connection, Rows, SqlError
 from raftka.sql.server.launch import Wanted
 from raftka.testing import Cluster
 from tests.kit.checkout import FROM_CHECKOUT
@@ -48,7 +48,7 @@ def connection(
 
 
 def test_a_topic_is_asked_in_sql(connection: Connection) -> None:
-    rows = connection.execute("select count(*) as n, max(offset) as last from trucks")
+    rows = connection.execute("select count(*) as n, max(offset) as last from `trucks`")
 
     assert [row["n"] for row in rows] == [RECORDS]
     assert [each.name for each in rows.columns] == ["n", "last"]
@@ -74,7 +74,7 @@ def test_values_of_all_kinds_are_json(connection: Connection) -> None:
 
 
 def test_errors_of_spark_are_sentences(connection: Connection) -> None:
-    with pytest.raises(SqlError, match="there is no topic nothing"):
+    with pytest.raises(SqlError, match=r"topic nothing\. There are: trucks\n.*\n +\^$"):
         connection.execute("select * from nothing")
 
 
@@ -85,11 +85,37 @@ def test_a_server_that_was_killed_goes_on_with_the_next_program(
 
     after = raftka.sql.connect(raftka_cluster.bootstrap_servers)
 
-    assert [row["n"] for row in after.execute("select count(*) as n from trucks")] == [RECORDS]
+    assert [row["n"] for row in after.execute("select count(*) as n from `trucks`")] == [RECORDS]
 
 
 def test_the_log_of_java_is_in_the_folder(connection: Connection, raftka_cluster: Cluster) -> None:
     list(raftka.sql.connect(raftka_cluster.bootstrap_servers).execute("select 1"))
 
     folder: Path = Wanted(raftka_cluster.bootstrap_servers).folder.path
-    assert (folder / "spark.log").exists()
+    assert (folder / "queries" / "spark.log").exists()
+
+
+def test_streams_go_on_with_a_server_that_was_killed(
+    connection: Connection, raftka_cluster: Cluster
+) -> None:
+    def execute(text: str) -> Rows:
+        return raftka.sql.connect(raftka_cluster.bootstrap_servers).execute(text)
+
+    for text in (
+        "create stream speeds (truck int, speed double) with (kafka_topic='speeds', partitions=1)",
+        "create stream fast with (partitions=1) as select * from speeds where speed > 80",
+    ):
+        list(execute(text))
+    live = execute("select truck from fast emit changes from beginning")
+    assert live.is_live
+    list(execute("insert into speeds values (1, 81.5), (2, 60.0)"))
+    assert next(live) == {"truck": 1}
+    live.close()
+
+    kill(Wanted(raftka_cluster.bootstrap_servers))
+
+    list(execute("insert into speeds values (3, 99.0)"))
+    with execute("select truck from fast emit changes from beginning") as rows:
+        assert [next(rows)["truck"], next(rows)["truck"]] == [1, 3]
+    with pytest.raises(SqlError, match="\\^"):
+        execute("creat stream x")

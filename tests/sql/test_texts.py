@@ -2,6 +2,7 @@
 
 import pytest
 
+from raftka.sql.language import parse
 from raftka.sql.prompt.help import STATEMENTS, help_text
 from raftka.sql.prompt.terminal import is_whole
 from raftka.sql.prompt.texts import Typed, statements_of
@@ -49,5 +50,14 @@ def test_help_has_each_statement() -> None:
     text = help_text("")
 
     assert all(form in text for form, _, _ in STATEMENTS.values())
-    assert "SELECT key FROM trucks" in help_text("explain select")
+    assert "CREATE TABLE owners" in help_text("create  table")
+    assert help_text("create").count("CREATE ") >= 4
     assert "is it DESCRIBE?" in help_text("descrbe")
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_examples_of_the_help_are_statements(name: str) -> None:
+    (typed,), rest = statements_of(STATEMENTS[name][2])
+
+    assert rest == ""
+    parse(typed.text)

@@ -2,28 +2,57 @@
 
 from difflib import get_close_matches
 
-STATEMENTS = {  # by their first word: the form, a sentence, an example
+STATEMENTS = {  # by the words that begin them: the form, a sentence, an example
     "SELECT": (
-        "SELECT expressions FROM topic [WHERE condition] [GROUP BY ...] [ORDER BY ...] [LIMIT n]",
-        "Rows of a topic from its beginning to its end now. A topic has key, value, partition, "
-        "offset and timestamp; a name with dots or dashes stands in `backticks`.",
-        "SELECT partition, count(*), max(timestamp) FROM trucks GROUP BY ALL;",
+        "SELECT expressions FROM names [WHERE ...] [GROUP BY ...] [ORDER BY ...] [LIMIT n]",
+        "The rows that are there now. A topic stands in `backticks` and has key, value, partition, "
+        "offset and timestamp.",
+        "SELECT partition, count(*), max(timestamp) FROM `trucks` GROUP BY ALL;",
     ),
-    "WITH": (
-        "WITH name AS (SELECT ...) SELECT ...",
-        "Give a query a name, and use it in another one.",
-        "WITH late AS (SELECT * FROM trucks WHERE offset > 100) SELECT count(*) FROM late;",
+    "EMIT CHANGES": (
+        "SELECT ... EMIT CHANGES [FROM BEGINNING] [LIMIT n]",
+        "Rows as they come, until Ctrl-C.",
+        "SELECT truck, speed FROM fast EMIT CHANGES;",
     ),
-    "VALUES": ("VALUES (value, ...), ...", "Rows that stand in the statement.", "VALUES (1), (2);"),
+    "CREATE STREAM": (
+        "CREATE [OR REPLACE] STREAM [IF NOT EXISTS] name [(columns)] [WITH (options)] [AS SELECT]",
+        "A stream over a topic; with a query, a topic that the query writes from now on.",
+        "CREATE STREAM trucks (truck INT, speed DOUBLE) WITH (KAFKA_TOPIC = 'trucks_gps');",
+    ),
+    "CREATE TABLE": (
+        "CREATE TABLE name (id STRING PRIMARY KEY, ...) WITH (options)",
+        "The newest row of each key of a topic.",
+        "CREATE TABLE owners (id STRING PRIMARY KEY, name STRING) WITH (KAFKA_TOPIC = 'owners');",
+    ),
+    "INSERT": (
+        "INSERT INTO stream [(columns)] VALUES (...), ...  |  INSERT INTO stream SELECT ...",
+        "Rows, or a query that writes to the stream from now on.",
+        "INSERT INTO trucks (truck, speed) VALUES (7, 81.5);",
+    ),
+    "DROP": (
+        "DROP STREAM | TABLE [IF EXISTS] name [DELETE TOPIC]",
+        "Forgets a stream or a table. A query that uses it is terminated first.",
+        "DROP STREAM trucks;",
+    ),
+    "PAUSE": (
+        "PAUSE | RESUME | TERMINATE query",
+        "Of a query that writes. A terminated one leaves its rows.",
+        "PAUSE fast;",
+    ),
+    "SHOW": (
+        "SHOW STREAMS | TABLES | QUERIES | TOPICS | FUNCTIONS",
+        "Lists; queries with rows, lag and the last error.",
+        "SHOW QUERIES;",
+    ),
     "DESCRIBE": (
-        "DESCRIBE topic",
-        "Columns of a topic and their types.",
+        "DESCRIBE [EXTENDED] name",
+        "Columns of a stream, table or topic.",
         "DESCRIBE trucks;",
     ),
-    "EXPLAIN": (
-        "EXPLAIN SELECT ...",
-        "Spark's plan of a query; nothing is read.",
-        "EXPLAIN SELECT key FROM trucks;",
+    "PRINT": (
+        "PRINT 'topic' [FROM BEGINNING] [LIMIT n]",
+        "Records of a topic as they come, until Ctrl-C.",
+        "PRINT 'trucks_gps' FROM BEGINNING LIMIT 3;",
     ),
 }
 KEYS = """\
@@ -37,10 +66,11 @@ def help_text(words: str) -> str:
     if not words:
         forms = "\n".join(f"  {form}" for form, _, _ in STATEMENTS.values())
         return f"{forms}\n  help STATEMENT\n\n{KEYS}"
-    name = words.split(maxsplit=1)[0].upper()
-    if name not in STATEMENTS:
-        near = get_close_matches(name, STATEMENTS, 1)
+    wanted = " ".join(words.upper().split())
+    found = [name for name in STATEMENTS if name.startswith(wanted) or wanted.startswith(name)]
+    if not found:
+        near = get_close_matches(wanted, STATEMENTS, 1)
         hint = f"; is it {near[0]}?" if near else ""
-        return f"there is no help for {name}{hint} There is for {', '.join(STATEMENTS)}\n"
-    form, meaning, example = STATEMENTS[name]
-    return f"  {form}\n\n{meaning}\n\n  {example}\n"
+        return f"there is no help for {wanted}{hint} There is for {', '.join(STATEMENTS)}\n"
+    parts = (STATEMENTS[name] for name in found)
+    return "\n".join(f"  {form}\n\n{meaning}\n\n  {example}\n" for form, meaning, example in parts)

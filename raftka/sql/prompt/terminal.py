@@ -31,7 +31,11 @@ COMMANDS = ("help", "output", "exit", "quit")  # of the prompt itself; they need
 KEYWORDS = (
     *("SELECT", "FROM", "WHERE", "GROUP BY", "GROUP BY ALL", "ORDER BY", "HAVING", "LIMIT"),
     *("JOIN", "LEFT JOIN", "ON", "AS", "AND", "OR", "NOT", "NULL", "IS", "IN", "BETWEEN", "LIKE"),
-    *("WITH", "VALUES", "DESCRIBE", "EXPLAIN", "UNION ALL", "DISTINCT", "CASE", "WHEN", "END"),
+    *("WITH", "VALUES", "DESCRIBE", "EXTENDED", "UNION ALL", "DISTINCT", "CASE", "WHEN", "END"),
+    *("EMIT CHANGES", "FROM BEGINNING", "CREATE STREAM", "CREATE TABLE", "CREATE OR REPLACE"),
+    *("PRIMARY KEY", "KAFKA_TOPIC", "VALUE_FORMAT", "PARTITIONS", "TIMESTAMP", "INSERT INTO"),
+    *("SHOW STREAMS", "SHOW TABLES", "SHOW QUERIES", "SHOW TOPICS", "SHOW FUNCTIONS", "PRINT"),
+    *("DROP STREAM", "DROP TABLE", "DELETE TOPIC", "PARTITION BY", "PAUSE", "RESUME", "TERMINATE"),
 )
 PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
 WORD = re.compile(r"[\w.$-]+$|`[^`]*$")

@@ -8,6 +8,7 @@ from raftka.http.messages import Response
 from raftka.json_values import encode_json
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.flows.supervisor import explained
+from raftka.sql.language import StatementError
 from raftka.sql.server.engine import EngineFailed
 
 JSON_TYPE = "application/json"
@@ -34,7 +35,7 @@ def refusal_of(error: Exception, report: Report, subject: str) -> Refusal:
         return error
     if isinstance(error, EngineFailed):
         return Refusal(503, "NO_ENGINE", str(error))
-    if isinstance(error, PipelineError):
+    if isinstance(error, PipelineError | StatementError):
         return Refusal(400, "STATEMENT_REFUSED", str(error))
     if OF_SPARK.match(type(error).__module__):
         return Refusal(500, "STATEMENT_FAILED", explained(str(error)))

@@ -1,0 +1,250 @@
+"""Queries that go on in a real Spark: exactly once into the topic of their stream, through pauses,
+a server that ends and servers that are killed.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip(
+    "pyspark",
+    reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+)
+
+from raftka.pipeline.errors import PipelineError
+from raftka.sql.language import StatementError
+from raftka.sql.session import Session
+from raftka.testing import Cluster
+from tests.sql.conftest import NewSession
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+PATIENCE_S = 120.0
+
+
+@pytest.fixture
+def name(cluster: Cluster) -> str:
+    """Return a name that no topic has yet."""
+    return cluster.create_topic().replace("-", "_") + "_s"
+
+
+@pytest.fixture
+def server(new_session: NewSession, tmp_path: Path) -> Session:
+    return new_session(tmp_path / "state")
+
+
+def values(cluster: Cluster, topic: str) -> list[Any]:
+    """Return the committed values of a topic."""
+    return list(cluster.values(topic, json, read_committed=True))
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def state_of(session: Session, query: str) -> dict[str, Any]:
+    answer = session.execute("SHOW QUERIES")
+    names = [each.name for each in answer.columns]
+    (row,) = [each for each in answer.rows if each[0] == query]
+    return dict(zip(names, row, strict=True))
+
+
+def test_a_stream_with_a_query_is_written_paused_resumed_and_terminated(
+    server: Session, name: str, cluster: Cluster
+) -> None:
+    server.execute(f"CREATE STREAM {name} (id STRING KEY, n INT) WITH (PARTITIONS=2)")
+    server.execute(f"INSERT INTO {name} VALUES ('a', 1), ('b', 20)")
+    out, query = f"{name}_big", f"csas_{name}_big"
+    made = server.execute(
+        f"CREATE STREAM {out} WITH (PARTITIONS=1) AS SELECT id, n * 2 AS twice FROM {name} "
+        "WHERE n > 10 PARTITION BY id EMIT CHANGES"
+    )
+    assert made.note == f"{query} writes to the topic {out}"
+    wait(lambda: values(cluster, out) == [{"twice": 40}])
+    server.execute(f"INSERT INTO {name} VALUES ('c', 30)")
+    wait(lambda: values(cluster, out) == [{"twice": 40}, {"twice": 60}])
+    assert [list(each) for each in server.execute(f"SELECT * FROM {out} ORDER BY id").rows] == [
+        ["b", 40],
+        ["c", 60],
+    ]
+    wait(lambda: state_of(server, query)["lag"] == 0)
+    assert state_of(server, query)["state"] == "running"
+
+    server.execute(f"PAUSE {query}")
+    assert state_of(server, query)["state"] == "paused"
+    server.execute(f"INSERT INTO {name} VALUES ('d', 40)")
+    with pytest.raises(StatementError, match=f"{query} uses {name}"):
+        server.execute(f"DROP STREAM {name}")
+    server.execute(f"RESUME {query}")
+    wait(lambda: len(values(cluster, out)) == 3)
+
+    server.execute(f"TERMINATE {query}")
+    assert query not in [each[0] for each in server.execute("SHOW QUERIES").rows]
+    server.execute(f"DROP STREAM {out} DELETE TOPIC")
+    server.execute(f"DROP STREAM {name}")
+
+
+def test_a_server_goes_on_where_the_last_one_ended(
+    server: Session, new_session: NewSession, name: str, cluster: Cluster, tmp_path: Path
+) -> None:
+    server.execute(f"CREATE STREAM {name} (n INT) WITH (PARTITIONS=1)")
+    server.execute(f"CREATE STREAM {name}_out (n INT) WITH (PARTITIONS=1)")
+    server.execute(f"INSERT INTO {name} VALUES (1)")
+    server.execute(f"INSERT INTO {name}_out SELECT n FROM {name}")
+    wait(lambda: values(cluster, f"{name}_out") == [{"n": 1}])
+    server.close()
+    stranger = new_session(tmp_path / "other state")
+    stranger.execute(f"INSERT INTO {name} VALUES (2)")
+    assert state_of(stranger, f"insert_{name}_out")["state"] == "elsewhere"
+    with pytest.raises(StatementError, match="another server"):
+        stranger.execute(f"TERMINATE insert_{name}_out")
+
+    again = new_session(tmp_path / "state")
+    wait(lambda: values(cluster, f"{name}_out") == [{"n": 1}, {"n": 2}])
+    again.execute(f"TERMINATE insert_{name}_out")
+
+
+def test_closed_windows_are_written(server: Session, name: str, cluster: Cluster) -> None:
+    server.execute(
+        f"CREATE STREAM {name} (k STRING, at TIMESTAMP) "
+        "WITH (PARTITIONS=1, TIMESTAMP='at', WATERMARK='1 second')"
+    )
+    server.execute(
+        f"CREATE STREAM {name}_counts WITH (PARTITIONS=1) AS SELECT window.start AS minute, k, "
+        f"count(*) AS n FROM {name} GROUP BY window(at, '1 minute'), k"
+    )
+    for second in ("00:10", "00:20", "05:00", "05:01"):
+        server.execute(f"INSERT INTO {name} VALUES ('a', '2026-01-01T00:{second}Z')")
+    wait(
+        lambda: (
+            values(cluster, f"{name}_counts")
+            == [{"minute": "2026-01-01T00:00:00.000Z", "k": "a", "n": 2}]
+        )
+    )
+    server.execute(f"TERMINATE csas_{name}_counts")
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("CREATE STREAM {s}_2 AS SELECT k, count(*) AS n FROM {s} GROUP BY k", "window(_timest"),
+        (
+            "CREATE STREAM {s}_2 AS SELECT count(*) AS n FROM {s} GROUP BY window(_timestamp, "
+            "'1 minute')",
+            "WATERMARK='10 seconds'",
+        ),
+        ("CREATE STREAM {s}_2 AS SELECT 1 AS n", "reads no stream"),
+        ("CREATE STREAM {s}_2 AS SELECT k, k FROM {s}", "is there twice"),
+        ("CREATE STREAM {s}_2 AS SELECT _offset FROM {s}", "record's own"),
+        ("CREATE STREAM {s}_2 AS SELECT k FROM {s} PARTITION BY z", "no column z"),
+        ("CREATE STREAM {s}_2 AS SELECT cast(k AS BINARY) AS b FROM {s}", "has bytes"),
+        (
+            "CREATE STREAM {s}_2 WITH (VALUE_FORMAT='avro') AS SELECT k FROM {s}",
+            "needs a registry",
+        ),
+        ("CREATE STREAM {s} AS SELECT k FROM {s}", "is there already"),
+        ("INSERT INTO {s} SELECT n AS k FROM {s}", "k is INT here and STRING in"),
+        ("INSERT INTO {s} SELECT n AS z FROM {s}", "has no column z"),
+        ("INSERT INTO nowhere SELECT n FROM {s}", "there is no stream nowhere"),
+        ("PAUSE nothing", "there is no query nothing"),
+    ],
+)
+def test_queries_that_cannot_go_on_are_refused_and_nothing_is_made(
+    server: Session, name: str, statement: str, message: str
+) -> None:
+    server.execute(f"CREATE STREAM {name} (k STRING, n INT) WITH (PARTITIONS=1)")
+    with pytest.raises((StatementError, PipelineError)) as caught:
+        server.execute(statement.format(s=name))
+    assert message in str(caught.value)
+    streams = [row[0] for row in server.execute("SHOW STREAMS").rows]
+    assert f"{name}_2" not in streams
+    assert f"{name}_2" not in [row[0] for row in server.execute("SHOW TOPICS").rows]
+
+
+# a server that is killed
+
+CHILD = """
+import sys, threading
+from pathlib import Path
+from raftka.sql.session import Session
+
+session = Session(sys.argv[1], state=Path(sys.argv[2]))
+for line in sys.stdin:
+    answer = session.execute(line)
+    print("done", answer.note, list(answer.rows), flush=True)
+"""
+
+
+class Child:
+    """A server in a process of its own, with its own Spark."""
+
+    def __init__(self, cluster: Cluster, state: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", CHILD, cluster.bootstrap_servers, str(state)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+        )
+
+    def execute(self, statement: str) -> str:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(statement + "\n")
+        self._process.stdin.flush()
+        return self._process.stdout.readline()
+
+    def kill(self) -> None:
+        self._process.send_signal(signal.SIGKILL)
+        self._process.communicate()
+
+
+@pytest.fixture
+def start_child(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[[], Child]]:
+    started: list[Child] = []
+
+    def start() -> Child:
+        started.append(Child(cluster, tmp_path / "state"))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.kill()
+
+
+def test_a_killed_server_goes_on_and_each_row_is_there_once(
+    session: Session, name: str, cluster: Cluster, start_child: Callable[[], Child]
+) -> None:
+    session.execute(f"CREATE STREAM {name} (n INT) WITH (PARTITIONS=3)")
+    child = start_child()
+    assert child.execute(f"CREATE STREAM {name}_out WITH (PARTITIONS=2) AS SELECT n FROM {name}")
+    total = 0
+
+    def insert(count: int) -> None:
+        nonlocal total
+        rows = ", ".join(f"({each})" for each in range(total, total + count))
+        session.execute(f"INSERT INTO {name} VALUES {rows}")
+        total += count
+
+    for _ in range(2):
+        seen = len(values(cluster, f"{name}_out"))
+        insert(500)
+        wait(lambda seen=seen: len(values(cluster, f"{name}_out")) > seen)  # type: ignore[misc]
+        insert(500)
+        child.kill()
+        insert(100)
+        child = start_child()
+    wait(lambda: len(values(cluster, f"{name}_out")) >= total)
+    assert sorted(each["n"] for each in values(cluster, f"{name}_out")) == list(range(total))
+    assert "terminated" in child.execute(f"TERMINATE csas_{name}_out")
