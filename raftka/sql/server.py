@@ -7,6 +7,7 @@ import os
 import threading
 import time
 import uuid
+from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as Slow
 from dataclasses import replace
@@ -87,6 +88,7 @@ class Server:
         self._context, self._folder = context, folder
         self._state: ServerState | None = None
         self._running: Future[Queries] = Future()
+        self._has_spark = threading.Event()  # or has none, for an error
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._begin, name="sql server", daemon=True)
         self._thread.start()
@@ -96,8 +98,11 @@ class Server:
     def _begin(self) -> None:
         """Start Spark and the queries of this server. Brokers may be away for hours."""
         try:
-            self._state = ServerState(self._folder)
-            spark = self._context.spark(self._state.lock, self._folder)
+            try:
+                self._state = ServerState(self._folder)
+                spark = self._context.spark(self._state.lock, self._folder)
+            finally:
+                self._has_spark.set()
             from raftka.sql.engine.persistent import Queries
 
             queries = Queries(spark, self._folder, self._context.connection, self._context.sources)
@@ -136,6 +141,11 @@ class Server:
             self._running.result().close()
         if self._state is not None:
             self._state.close()
+
+    def wait_for_spark(self) -> None:
+        """Wait until Spark was started with the lock. Raise PipelineError."""
+        if not self._has_spark.wait(PATIENCE_S):
+            raise PipelineError("Spark is still being started. Next step: try again in a moment")
 
     def _queries(self) -> "Queries":
         try:
@@ -179,6 +189,7 @@ class Server:
                 target = context.target(change.catalog, statement.name, statement)
                 prefix = "insert"
             check_target(found.frame, target, asked)
+            _check_no_loop(change.catalog, statement, target, found.sources)
             context.make_topic(brokers, target)
             query = PersistentQuery(
                 change.catalog.new_name(f"{prefix}_{target.name.lower()}"),
@@ -239,6 +250,20 @@ def _check_new(catalog: Catalog, statement: CreateAs) -> None:
     if other is not None:
         raise StatementError(
             f"{other.name} is there already. Next step: another name, or DROP it first",
+            statement.text,
+            statement.at,
+        )
+
+
+def _check_no_loop(
+    catalog: Catalog, statement: Persistent, target: Stream, sources: Sequence[str]
+) -> None:
+    """Raise StatementError for a query that reads what it writes."""
+    streams = {name: catalog.stream(name) for name in sources}
+    topics = [name if found is None else found.topic for name, found in streams.items()]
+    if target.topic.lower() in [topic.lower() for topic in topics]:
+        raise StatementError(
+            f"the query reads the topic {target.topic} that it writes: it would never end",
             statement.text,
             statement.at,
         )
