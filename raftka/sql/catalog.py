@@ -6,6 +6,7 @@ are kept as the statement that would make them anew, with all their columns.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ from raftka.sql.language.statements import Column, Create, Format, Options, Role
 from raftka.sql.language.types import quoted, type_text
 from raftka.versions import SQL_STATEMENTS, NewerFormat
 
+RUN = re.compile(r"[0-9a-f]{32}")  # a folder has this name
 MOST = 1000  # streams, tables and queries together
 
 
@@ -97,7 +99,7 @@ class PersistentQuery:
     query: str
     sources: tuple[str, ...]  # names of streams, tables and topics that it reads, in lower case
     server: str  # the id of the server that runs it
-    run: str  # an id that no other query has: of its checkpoint
+    run: str  # an id that no other query has: the name of its checkpoint
     is_paused: bool = False
 
 
@@ -190,15 +192,15 @@ def _stream(text: str) -> Stream:
 
 
 def _query(found: Mapping[str, object]) -> PersistentQuery:
-    sources = found["sources"]
-    if not isinstance(sources, list):
-        raise TypeError("sources")
+    sources, run = found["sources"], str(found["run"])
+    if not isinstance(sources, list) or RUN.fullmatch(run) is None:
+        raise ValueError(f"sources {sources!r:.100}, run {run!r:.100}")
     return PersistentQuery(
         str(found["name"]),
         str(found["target"]),
         str(found["query"]),
         tuple(map(str, sources)),
         str(found["server"]),
-        str(found["run"]),
+        run,
         bool(found["paused"]),
     )

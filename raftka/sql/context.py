@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.flows.streams import REGISTRY_URL, connection, registry_access
 from raftka.pipeline.records.registry_client import RegistryAccess
 from raftka.pipeline.topics.brokers import Brokers, open_brokers
@@ -94,10 +95,18 @@ class Context:
             return Catalog(dict(self._log.read().entries))
 
     def spark(self, held: int | None = None, folder: Path | None = None) -> "SparkSession":
-        """Return the one session of Spark; start it where it is not there yet."""
+        """Return the one session of Spark; start it where it is not there yet. Raise
+        PipelineError.
+        """
         with self._starting:
             if self._spark is None:
                 self._spark = self._start_spark(held, folder)
+            java = getattr(self._spark.sparkContext._gateway, "proc", None)
+            if java is not None and java.poll() is not None:
+                raise PipelineError(
+                    "Java has ended; spark.log may say why. Next step: end this process and start "
+                    "again: queries go on from their checkpoints"
+                )
             return self._spark
 
     def sources(self, brokers: Brokers) -> "Sources":

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 import uuid
+from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as Slow
 from dataclasses import replace
@@ -200,6 +201,7 @@ class Server:
                 target = context.target(change.catalog, statement.name, statement)
                 prefix = "insert"
             check_target(found.frame, target, asked)
+            _check_no_loop(change.catalog, statement, target, found.sources)
             context.make_topic(brokers, target)
             query = PersistentQuery(
                 change.catalog.new_name(f"{prefix}_{target.name.lower()}"),
@@ -260,6 +262,20 @@ def _check_new(catalog: Catalog, statement: CreateAs) -> None:
     if other is not None:
         raise StatementError(
             f"{other.name} is there already. Next step: another name, or DROP it first",
+            statement.text,
+            statement.at,
+        )
+
+
+def _check_no_loop(
+    catalog: Catalog, statement: Persistent, target: Stream, sources: Sequence[str]
+) -> None:
+    """Raise StatementError for a query that reads what it writes."""
+    streams = {name: catalog.stream(name) for name in sources}
+    topics = [name if found is None else found.topic for name, found in streams.items()]
+    if target.topic.lower() in [topic.lower() for topic in topics]:
+        raise StatementError(
+            f"the query reads the topic {target.topic} that it writes: it would never end",
             statement.text,
             statement.at,
         )

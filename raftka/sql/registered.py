@@ -144,47 +144,52 @@ class _Avro:
     def __init__(self) -> None:
         self._named: dict[str, JsonObject] = {}
 
-    def kind(self, schema: Json, where: str, depth: int) -> Kind:
+    def kind(self, schema: Json, where: str, depth: int, space: str = "") -> Kind:
+        """`space`: the namespace around it."""
         if depth > DEEPEST:
             _refuse(where, "one that is in itself")
         if isinstance(schema, list):
             options = [each for each in schema if each != "null"]
             if len(options) != 1:
                 _refuse(where, schema)
-            return self.kind(options[0], where, depth + 1)
+            return self.kind(options[0], where, depth + 1, space)
         if isinstance(schema, str):
             if schema in AVRO:
                 return AVRO[schema]
-            if schema not in self._named:
+            named = self._named.get(_full_name(schema, space)) or self._named.get(schema)
+            if named is None:
                 _refuse(where, schema)
-            return self.kind(self._named[schema], where, depth + 1)
-        kind, logical = schema["type"], schema.get("logicalType")
-        if isinstance(kind, dict | list):
-            return self.kind(kind, where, depth + 1)
+            return self.kind(named, where, depth + 1, space)
+        if isinstance(schema["type"], dict | list):
+            return self.kind(schema["type"], where, depth + 1, space)
         if "name" in schema:
-            self._named[schema["name"]] = schema
-            if schema.get("namespace"):
-                self._named[f"{schema['namespace']}.{schema['name']}"] = schema
+            full = _full_name(schema["name"], schema.get("namespace", space))
+            self._named[full] = schema
+            space = full.rpartition(".")[0]
+        return self._plain(schema, where, depth, space)
+
+    def _plain(self, schema: JsonObject, where: str, depth: int, space: str) -> Kind:
+        kind, logical = schema["type"], schema.get("logicalType")
         if logical == "decimal":
             return Exact(int(schema["precision"]), int(schema.get("scale", 0)))
         if logical in AVRO_LOGICAL:
             return AVRO_LOGICAL[logical]
-        if kind == "record":
-            return Group(
-                tuple(
-                    Field(
-                        each["name"],
-                        self.kind(each["type"], f"{where}.{each['name']}", depth + 1),
-                        nullable=True,
-                    )
-                    for each in schema["fields"]
-                )
-            )
         if kind == "array":
-            return Many(self.kind(schema["items"], f"{where}[]", depth + 1))
+            return Many(self.kind(schema["items"], f"{where}[]", depth + 1, space))
         if kind == "map":
-            return MapOf(self.kind(schema["values"], f"{where}[]", depth + 1))
-        return self.kind(kind, where, depth + 1)
+            return MapOf(self.kind(schema["values"], f"{where}[]", depth + 1, space))
+        if kind != "record":
+            return self.kind(kind, where, depth + 1, space)
+        fields = []
+        for each in schema["fields"]:
+            name = each["name"]
+            found = self.kind(each["type"], f"{where}.{name}", depth + 1, space)
+            fields.append(Field(name, found, nullable=True))
+        return Group(tuple(fields))
+
+
+def _full_name(name: str, space: str) -> str:
+    return name if "." in name or not space else f"{space}.{name}"
 
 
 def _json_kind(schema: Json, where: str, depth: int) -> Kind:

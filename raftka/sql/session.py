@@ -7,6 +7,7 @@ changes streams and tables.
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from raftka.pipeline.records.registry_client import RegistryAccess
 from raftka.pipeline.topics.brokers import Brokers
@@ -34,6 +35,9 @@ from raftka.sql.language.statements import (
 from raftka.sql.language.types import type_text
 from raftka.sql.query_server import Server, shown_queries
 from raftka.sql.registered import registered_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 MOST_WORDS = 10_000  # of each kind, for completion
 MOST_SHOWN = 50  # names in an error
@@ -126,9 +130,13 @@ class Session:
 
     # questions
 
+    def _spark(self) -> "SparkSession":
+        if self._server is not None:
+            self._server.wait_for_spark()
+        return self._context.spark()
+
     def _query(self, query: Query, limit: int | None) -> Answer:
-        self.wait_for_spark()
-        spark = self._context.spark()
+        spark = self._spark()
         from raftka.sql.engine.questions import pull, push
 
         with self._context.brokers() as brokers:
@@ -160,7 +168,7 @@ class Session:
             with self._context.brokers() as brokers:
                 return topics.show_topics(brokers)
         if statement.what == "FUNCTIONS":
-            rows = self._context.spark().sql("SHOW FUNCTIONS").collect()
+            rows = self._spark().sql("SHOW FUNCTIONS").collect()
             return table((("function", "STRING"),), [[row[0]] for row in rows])
         catalog = self._context.catalog()
         if statement.what == "QUERIES":

@@ -227,7 +227,7 @@ def test_a_stream_is_kept_as_the_statement_that_makes_it() -> None:
 
 
 def test_a_query_is_kept_and_a_removed_one_is_not() -> None:
-    query = PersistentQuery("q", "s", "SELECT 1", ("a", "b"), "server", "run", is_paused=True)
+    query = PersistentQuery("q", "s", "SELECT 1", ("a", "b"), "server", "0" * 32, is_paused=True)
     catalog = Catalog()
     catalog.replay("q", encode(query), "here")
     assert list(catalog.queries()) == [query]
@@ -245,6 +245,11 @@ def test_a_query_is_kept_and_a_removed_one_is_not() -> None:
         (b'{"version": 1}', "up to version 0"),
         (b'{"version": 0, "statement": "SHOW STREAMS"}', "no statement"),
         (b'{"version": 0, "statement": "CREATE"}', "no statement"),
+        (
+            b'{"version": 0, "name": "q", "query": "", "target": "s", "sources": [], '
+            b'"server": "x", "run": "../x", "paused": false}',
+            "no statement",
+        ),
     ],
 )
 def test_records_that_are_no_statements_are_refused(value: bytes, message: str) -> None:

@@ -156,6 +156,7 @@ def test_closed_windows_are_written(server: Session, name: str, cluster: Cluster
         ("CREATE STREAM {s} AS SELECT k FROM {s}", "is there already"),
         ("INSERT INTO {s} SELECT n AS k FROM {s}", "k is INT here and STRING in"),
         ("INSERT INTO {s} SELECT n AS z FROM {s}", "has no column z"),
+        ("INSERT INTO {s} SELECT k, n FROM {s}", "it would never end"),
         ("INSERT INTO nowhere SELECT n FROM {s}", "there is no stream nowhere"),
         ("PAUSE nothing", "there is no query nothing"),
     ],

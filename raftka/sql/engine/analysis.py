@@ -21,6 +21,7 @@ from raftka.sql.catalog import Catalog, Stream
 from raftka.sql.engine.frames import stream_frame, topic_frame
 from raftka.sql.language.errors import StatementError
 from raftka.sql.language.tokens import Kind, tokens
+from raftka.sql.language.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,7 +120,7 @@ def _make(
         frame = stream_frame(
             own, stream, options, mentioned, sources.registry, is_push=begin is not None
         )
-    frame.createOrReplaceTempView(f"`{name}`")
+    frame.createOrReplaceTempView(quoted(name))
 
 
 def _ends(brokers: Brokers, topic: str) -> str:

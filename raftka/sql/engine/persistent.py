@@ -82,7 +82,7 @@ class Queries:
         return analyze(self._spark, asked, self._sources(brokers), BEGIN)
 
     def _checkpoint(self, query: PersistentQuery) -> Path:
-        return self._folder / f"{query.name}-{query.run}"
+        return self._folder / query.run
 
     def stop(self, query: PersistentQuery, *, forget: bool) -> None:
         """Stop a query between two batches. `forget`: its checkpoint is removed."""

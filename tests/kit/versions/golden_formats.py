@@ -283,7 +283,7 @@ def _sink_decisions(level: int) -> Bytes:
 def _sql_statements(level: int) -> Bytes:
     columns = (Column("id", "string", Role.KEY), Column("n", Exact(9, 2)))
     yield "a stream", encode(Stream("STREAM", "s", columns, Options("t", Format.JSON)))
-    yield "a query", encode(PersistentQuery("q", "s", "SELECT 1", ("a",), "server", "run"))
+    yield "a query", encode(PersistentQuery("q", "s", "SELECT 1", ("a",), "server", "7" * 32))
 
 
 SAMPLES: dict[versions.Format, Callable[[int], Bytes]] = {
