@@ -144,7 +144,7 @@ def test_streams_and_lakes_of_a_project(
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        ("drop table x", "this is for questions, which begin with SELECT"),
+        ("delete from x", "this is for questions, which begin with SELECT"),
         ("", "this is for questions"),
         ("select * from nothing_such", "there is no topic nothing_such. There are"),
         ("selec", "this is for questions"),
