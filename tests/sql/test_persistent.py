@@ -20,6 +20,7 @@ pytest.importorskip(
 )
 
 from raftka.pipeline.errors import PipelineError
+from raftka.pipeline.topics.exactly_once import Part
 from raftka.sql.language import StatementError
 from raftka.sql.session import Session
 from raftka.testing import Cluster
@@ -161,9 +162,7 @@ def test_a_table_has_the_newest_row_of_each_group(
     server.execute(f"DROP TABLE {name}_sums DELETE TOPIC")
 
 
-def test_a_batch_of_changes_that_spark_does_again_is_there_once(
-    spark: Any, cluster: Cluster
-) -> None:
+def write_batches_twice(spark: Any, cluster: Cluster) -> None:
     from raftka.pipeline.topics.sink import sink_options
     from raftka.sql.engine.outputs import write_changes
 
@@ -181,6 +180,20 @@ def test_a_batch_of_changes_that_spark_does_again_is_there_once(
     assert values(cluster, topic) == [1, 2]
     with pytest.raises(PipelineError, match="the checkpoint is older"):
         write_changes(sink, rows, 7)
+
+
+def test_a_batch_of_changes_that_spark_does_again_is_there_once(
+    spark: Any, cluster: Cluster
+) -> None:
+    write_batches_twice(spark, cluster)
+
+
+def test_a_planted_bug_is_found_decided_batches_are_written_again(
+    spark: Any, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Part, "is_decided", False)
+    with pytest.raises(AssertionError):
+        write_batches_twice(spark, cluster)
 
 
 @pytest.mark.parametrize(
@@ -298,6 +311,12 @@ def test_a_killed_server_goes_on_and_each_row_is_there_once(
     session.execute(f"CREATE STREAM {name} (n INT) WITH (PARTITIONS=3)")
     child = start_child()
     assert child.execute(f"CREATE STREAM {name}_out WITH (PARTITIONS=2) AS SELECT n FROM {name}")
+    sums = f"{name}_sums"
+    assert child.execute(
+        f"CREATE TABLE {sums} WITH (PARTITIONS=2) AS SELECT cast(n % 10 AS STRING) AS digit, "
+        f"count(*) AS c FROM {name} GROUP BY cast(n % 10 AS STRING)"
+    )
+    question = f"SELECT digit, c FROM {sums} ORDER BY digit"
     total = 0
 
     def insert(count: int) -> None:
@@ -316,4 +335,7 @@ def test_a_killed_server_goes_on_and_each_row_is_there_once(
         child = start_child()
     wait(lambda: len(values(cluster, f"{name}_out")) >= total)
     assert sorted(each["n"] for each in values(cluster, f"{name}_out")) == list(range(total))
+    newest = [[str(digit), total // 10] for digit in range(10)]
+    wait(lambda: [list(row) for row in session.execute(question).rows] == newest)
     assert "terminated" in child.execute(f"TERMINATE csas_{name}_out")
+    assert "terminated" in child.execute(f"TERMINATE ctas_{sums}")

@@ -27,7 +27,7 @@ from raftka.sql.language.tokens import Kind, Token
 from raftka.sql.language.types import read_type
 
 SHOWN = ("STREAMS", "TABLES", "QUERIES", "TOPICS", "FUNCTIONS")
-QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "EXPLAIN")
+QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 OPTIONS = (
     "KAFKA_TOPIC",
     "VALUE_FORMAT",
@@ -53,7 +53,6 @@ FORMS = (
     "PAUSE",
     "RESUME",
     "TERMINATE",
-    "EXPLAIN",
 )
 WINDOWS = ("TUMBLING", "HOPPING", "SESSION")
 DELIMITERS = {"SPACE": " ", "TAB": "\t"}
