@@ -2,6 +2,7 @@
 imported when they are called.
 """
 
+import json
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
@@ -229,7 +230,7 @@ def _ask(
     output = "text" if output == "table" else output
     if len([each for each in (question, statement, file) if each is not None]) > 1:
         raise click.UsageError("give one of: a question, -e, -f")
-    if question is not None and _is_statement(question) and not options["project"]:
+    if question is not None and not options["project"] and _needs_server(question):
         question, statement = None, question
     if question is not None:
         if output == "csv":
@@ -264,12 +265,15 @@ def _sql(
 ) -> int:
     from raftka.cli.output import fail, show
     from raftka.pipeline.errors import PipelineError
+    from raftka.sql.language import StatementError
 
     try:
         if project is not None and streams is not None:
             return fail("either --pipeline or --streams says whose tables there are", 1)
         if project is not None and _change(project, query):
             return 0
+        if project is None and streams is None and _is_statement(query):
+            return _execute(query, limit, config, master, cluster, output)
         from raftka.pipeline.sql import Places, run_query
 
         declared = _declared(project or streams)
@@ -277,7 +281,7 @@ def _sql(
             declared = declared.at(cluster.named_server, cluster.config)
         places = Places(cluster.server, declared, last, options, cluster.config)
         found = run_query(_session("sql", config, master), query, places, limit)
-    except PipelineError as error:
+    except (PipelineError, StatementError) as error:
         return fail(str(error), 1)
     except ModuleNotFoundError:
         raise  # the root names the extra
@@ -311,6 +315,48 @@ def _is_statement(text: str) -> bool:
     except StatementError:
         return False
     return not isinstance(found, Query | Describe) or (isinstance(found, Query) and found.is_push)
+
+
+def _needs_server(text: str) -> bool:
+    """Return whether a server alone can do the statement: a query goes on without a client."""
+    from raftka.sql.language import StatementError, parse
+    from raftka.sql.language.statements import Control, CreateAs, InsertQuery
+
+    try:
+        return isinstance(parse(text), CreateAs | InsertQuery | Control)
+    except StatementError:
+        return False
+
+
+def _execute(
+    text: str,
+    limit: int,
+    config: Mapping[str, str],
+    master: str | None,
+    cluster: Given,
+    output: str,
+) -> int:
+    """Do a statement; rows of a live answer are printed as they come. Raise PipelineError."""
+    from raftka.cli.output import show
+    from raftka.sql.session import Session
+
+    session = Session(
+        cluster.server, cluster.config, start_spark=lambda *_: _session("sql", config, master)
+    )
+    try:
+        answer = session.execute(text, limit)
+        names = [each.name for each in answer.columns]
+        rows = ({name: each[at] for at, name in enumerate(names)} for each in answer.rows)
+        if answer.is_live:
+            for row in rows:
+                click.echo(json.dumps(row, default=str))
+        elif names:
+            show(list(rows), names, output, own=True)
+        if answer.note:
+            click.echo(answer.note, err=True)
+    finally:
+        session.close()
+    return 0
 
 
 def _declared(path: Path | None) -> "Declared | None":

@@ -21,10 +21,11 @@ from raftka.sql.answers import Answer, table
 from raftka.sql.catalog import Catalog, PersistentQuery, Stream
 from raftka.sql.context import Context
 from raftka.sql.language.errors import StatementError
-from raftka.sql.language.statements import Control, CreateAs, Format, InsertQuery
+from raftka.sql.language.statements import Control, CreateAs, Format, InsertQuery, Role
 
 if TYPE_CHECKING:
     from raftka.pipeline.flows.supervisor import Reported
+    from raftka.sql.engine.analysis import Asked
     from raftka.sql.engine.persistent import Queries
 
 ID, LOCK = "server-id", "queries.lock"
@@ -178,27 +179,40 @@ class Server:
 
     def _create(self, statement: Persistent, queries: "Queries") -> Answer:
         from raftka.sql.engine.analysis import Asked, words_of
-        from raftka.sql.engine.outputs import check_streaming, check_target, columns_of
+        from raftka.sql.engine.outputs import (
+            check_streaming,
+            check_target,
+            columns_of,
+            key_of_groups,
+            mode_of,
+        )
 
         assert self._state is not None, "the queries are there"
         asked = Asked(statement.text, statement.query, statement.query_at)
+        words = words_of(statement.query)
         context = self._context
         with context.brokers() as brokers, context.changing() as change:
             if isinstance(statement, CreateAs):
                 _check_new(change.catalog, statement)
             found = queries.analyze(asked, brokers)
-            check_streaming(found.frame, asked, words_of(statement.query))
+            _check_sources(change.catalog, found.sources, asked)
             if isinstance(statement, CreateAs):
-                columns = columns_of(found.frame, statement.key, asked)
+                is_table = statement.kind == "TABLE"
+                key = key_of_groups(found.frame, asked) if is_table else statement.key
+                check_streaming(found.frame, asked, words, mode_of(found.frame, statement.kind))
+                role = Role.PRIMARY_KEY if is_table else Role.KEY
+                columns = columns_of(found.frame, key, asked, role)
                 options = replace(
                     statement.options,
                     topic=statement.options.topic or statement.name,
                     format=statement.options.format or Format.JSON,
                 )
-                target, prefix = Stream("STREAM", statement.name, columns, options), "csas"
+                target = Stream(statement.kind, statement.name, columns, options)
+                prefix = "ctas" if is_table else "csas"
                 context.check_options(target, statement)
             else:
                 target = context.target(change.catalog, statement.name, statement)
+                check_streaming(found.frame, asked, words, mode_of(found.frame, target.kind))
                 prefix = "insert"
             check_target(found.frame, target, asked)
             _check_no_loop(change.catalog, statement, target, found.sources)
@@ -265,6 +279,17 @@ def _check_new(catalog: Catalog, statement: CreateAs) -> None:
             statement.text,
             statement.at,
         )
+
+
+def _check_sources(catalog: Catalog, sources: Sequence[str], asked: "Asked") -> None:
+    """Raise StatementError for a query that goes on and reads a table, whose rows change."""
+    for name in sources:
+        found = catalog.stream(name)
+        if found is not None and found.kind == "TABLE":
+            raise asked.error(
+                f"{found.name} is a table: a query that writes reads streams and topics. Next "
+                f"step: CREATE STREAM over its topic {found.topic}"
+            )
 
 
 def _check_no_loop(

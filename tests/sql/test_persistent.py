@@ -20,6 +20,7 @@ pytest.importorskip(
 )
 
 from raftka.pipeline.errors import PipelineError
+from raftka.pipeline.topics.exactly_once import Part
 from raftka.sql.language import StatementError
 from raftka.sql.session import Session
 from raftka.testing import Cluster
@@ -135,10 +136,89 @@ def test_closed_windows_are_written(server: Session, name: str, cluster: Cluster
     server.execute(f"TERMINATE csas_{name}_counts")
 
 
+def test_a_table_has_the_newest_row_of_each_group(
+    server: Session, name: str, cluster: Cluster
+) -> None:
+    server.execute(f"CREATE STREAM {name} (k STRING, n INT) WITH (PARTITIONS=2)")
+    server.execute(f"INSERT INTO {name} VALUES ('a', 1), ('b', 2), (NULL, 9)")
+    made = server.execute(
+        f"CREATE TABLE {name}_sums WITH (PARTITIONS=2) AS SELECT sum(n) AS total, upper(k) AS id "
+        f"FROM {name} GROUP BY upper(k) EMIT CHANGES"
+    )
+    assert made.note == f"ctas_{name}_sums writes to the topic {name}_sums"
+
+    def table() -> list[Any]:
+        found = server.execute(f"SELECT id, total FROM {name}_sums ORDER BY id")
+        return [list(each) for each in found.rows]
+
+    wait(lambda: table() == [["A", 1], ["B", 2]])
+    server.execute(f"INSERT INTO {name} VALUES ('a', 10)")
+    wait(lambda: table() == [["A", 11], ["B", 2]])
+    assert {each.key for each in cluster.records(f"{name}_sums", read_committed=True)} == {
+        b"A",
+        b"B",
+    }
+    server.execute(f"TERMINATE ctas_{name}_sums")
+    server.execute(f"DROP TABLE {name}_sums DELETE TOPIC")
+
+
+def write_batches_twice(spark: Any, cluster: Cluster) -> None:
+    from raftka.pipeline.topics.sink import sink_options
+    from raftka.sql.engine.outputs import write_changes
+
+    topic = cluster.create_topic()
+    options = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "kafka.transactional.id": f"{topic}-changes",
+        "topic": topic,
+        "deliveryguarantee": "exactly-once",
+    }
+    sink = sink_options(options, {"key": "string", "value": "string"}, streaming=True)
+    for number, value in ((7, 1), (7, 1), (8, 2), (8, 2)):
+        rows = spark.createDataFrame([("k", str(value))], "key string, value string")
+        write_changes(sink, rows, number)
+    assert values(cluster, topic) == [1, 2]
+    with pytest.raises(PipelineError, match="the checkpoint is older"):
+        write_changes(sink, rows, 7)
+
+
+def test_a_batch_of_changes_that_spark_does_again_is_there_once(
+    spark: Any, cluster: Cluster
+) -> None:
+    write_batches_twice(spark, cluster)
+
+
+def test_a_planted_bug_is_found_decided_batches_are_written_again(
+    spark: Any, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Part, "is_decided", False)
+    with pytest.raises(AssertionError):
+        write_batches_twice(spark, cluster)
+
+
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("CREATE STREAM {s}_2 AS SELECT k, count(*) AS n FROM {s} GROUP BY k", "window(_timest"),
+        (
+            "CREATE TABLE {s}_2 AS SELECT k, n, count(*) AS c FROM {s} GROUP BY k, n",
+            "one expression",
+        ),
+        ("CREATE TABLE {s}_2 AS SELECT k FROM {s}", "ends with GROUP BY"),
+        ("CREATE TABLE {s}_2 AS SELECT count(*) AS c FROM {s} GROUP BY k", "SELECT it too"),
+        (
+            "CREATE TABLE {s}_2 AS SELECT k, count(*) AS c FROM {s} GROUP BY k HAVING count(*) > 1",
+            "ends with GROUP BY",
+        ),
+        ("CREATE STREAM {s}_2 AS SELECT id FROM {s}_t", "is a table"),
+        ("INSERT INTO {s}_t SELECT n, k AS id FROM {s}", "n is INT here"),
+        (
+            "INSERT INTO {s}_t SELECT count(*) AS n, max(k) AS id FROM {s} GROUP BY n",
+            "SELECT it too",
+        ),
+        (
+            "CREATE STREAM {s}_2 AS SELECT k, count(*) AS n FROM {s} GROUP BY k",
+            "CREATE TABLE ... AS",
+        ),
         (
             "CREATE STREAM {s}_2 AS SELECT count(*) AS n FROM {s} GROUP BY window(_timestamp, "
             "'1 minute')",
@@ -165,11 +245,12 @@ def test_queries_that_cannot_go_on_are_refused_and_nothing_is_made(
     server: Session, name: str, statement: str, message: str
 ) -> None:
     server.execute(f"CREATE STREAM {name} (k STRING, n INT) WITH (PARTITIONS=1)")
+    server.execute(f"CREATE TABLE {name}_t (id STRING PRIMARY KEY, n BIGINT) WITH (PARTITIONS=1)")
     with pytest.raises((StatementError, PipelineError)) as caught:
         server.execute(statement.format(s=name))
     assert message in str(caught.value)
     streams = [row[0] for row in server.execute("SHOW STREAMS").rows]
-    assert f"{name}_2" not in streams
+    assert f"{name}_2" not in [*streams, *(row[0] for row in server.execute("SHOW TABLES").rows)]
     assert f"{name}_2" not in [row[0] for row in server.execute("SHOW TOPICS").rows]
 
 
@@ -230,6 +311,12 @@ def test_a_killed_server_goes_on_and_each_row_is_there_once(
     session.execute(f"CREATE STREAM {name} (n INT) WITH (PARTITIONS=3)")
     child = start_child()
     assert child.execute(f"CREATE STREAM {name}_out WITH (PARTITIONS=2) AS SELECT n FROM {name}")
+    sums = f"{name}_sums"
+    assert child.execute(
+        f"CREATE TABLE {sums} WITH (PARTITIONS=2) AS SELECT cast(n % 10 AS STRING) AS digit, "
+        f"count(*) AS c FROM {name} GROUP BY cast(n % 10 AS STRING)"
+    )
+    question = f"SELECT digit, c FROM {sums} ORDER BY digit"
     total = 0
 
     def insert(count: int) -> None:
@@ -248,4 +335,7 @@ def test_a_killed_server_goes_on_and_each_row_is_there_once(
         child = start_child()
     wait(lambda: len(values(cluster, f"{name}_out")) >= total)
     assert sorted(each["n"] for each in values(cluster, f"{name}_out")) == list(range(total))
+    newest = [[str(digit), total // 10] for digit in range(10)]
+    wait(lambda: [list(row) for row in session.execute(question).rows] == newest)
     assert "terminated" in child.execute(f"TERMINATE csas_{name}_out")
+    assert "terminated" in child.execute(f"TERMINATE ctas_{sums}")

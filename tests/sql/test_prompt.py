@@ -232,3 +232,10 @@ def test_the_prompt_opens_without_spark_and_without_a_server(wanted: Wanted) -> 
         *("pyspark", "pyarrow", "trio", "httptools", "yaml"),
         *("raftka.sql.session", "raftka.sql.server.server", "raftka.broker"),
     }
+
+
+def test_a_question_that_goes_on_is_for_the_server(wanted: Wanted) -> None:
+    done = run("create stream fast as select * from speeds")
+
+    assert done.returncode == 1
+    assert "the SQL server failed at this statement" in done.stderr  # it knows no such thing here

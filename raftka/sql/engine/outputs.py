@@ -2,7 +2,9 @@
 written. Records are written exactly once.
 """
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,10 +12,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from raftka.json_values import Json
+from raftka.json_values import Json, JsonObject
 from raftka.pipeline.flows.graph import file_manager
 from raftka.pipeline.records.fields import Exact, Field, Group, Kind, Many, MapOf
-from raftka.pipeline.topics.sink import EXACTLY_ONCE
+from raftka.pipeline.topics.decisions import Decision
+from raftka.pipeline.topics.exactly_once import Part, begin, commit
+from raftka.pipeline.topics.sink import EXACTLY_ONCE, SinkOptions, sink_options, write_task
 from raftka.sql.catalog import Stream
 from raftka.sql.engine.analysis import Asked, sentence_of
 from raftka.sql.language.statements import Column, Format, Role
@@ -35,22 +39,39 @@ KINDS = {
     },
 }
 WRITTEN = (Format.JSON, Format.DELIMITED)
+AGGREGATE = ".Aggregate"
 UNSUPPORTED_MODE = "STREAMING_OUTPUT_MODE"
 WINDOWS = ("window", "session_window")
 
 
-def check_streaming(frame: DataFrame, asked: Asked, mentioned: Sequence[str]) -> None:
-    """Raise StatementError for a query whose rows cannot be added to a stream."""
+def mode_of(frame: DataFrame, kind: str) -> str:
+    """Return the output mode of a query: groups of a table are written whenever they change."""
+    is_grouped = kind == "TABLE" and plan_of(frame)[0]["class"].endswith(AGGREGATE)
+    return "update" if is_grouped else "append"
+
+
+def plan_of(frame: DataFrame) -> list[JsonObject]:
+    """Return the nodes of the analyzed plan, the root first."""
+    found: list[JsonObject] = json.loads(frame._jdf.queryExecution().analyzed().toJSON())
+    return found
+
+
+def check_streaming(
+    frame: DataFrame, asked: Asked, mentioned: Sequence[str], mode: str = "append"
+) -> None:
+    """Raise StatementError for a query whose rows cannot be written in this mode."""
     if not frame.isStreaming:
         raise asked.error("this query reads no stream: a topic has no use for it")
     jvm = frame.sparkSession._jvm
-    mode = jvm.org.apache.spark.sql.streaming.OutputMode.Append()
-    plan = frame._jdf.queryExecution().analyzed()
+    modes = jvm.org.apache.spark.sql.streaming.OutputMode
     checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
     try:
-        checker.checkForStreaming(plan, mode)
+        checker.checkForStreaming(
+            frame._jdf.queryExecution().analyzed(),
+            modes.Update() if mode == "update" else modes.Append(),
+        )
     except AnalysisException as error:
-        if not str(error.getCondition()).startswith(UNSUPPORTED_MODE):
+        if mode == "update" or not str(error.getCondition()).startswith(UNSUPPORTED_MODE):
             raise asked.error(sentence_of(error)) from None
         at = asked.query.lower().find("group by")
         place = at if at >= 0 else None
@@ -62,13 +83,31 @@ def check_streaming(frame: DataFrame, asked: Asked, mentioned: Sequence[str]) ->
             ) from None
         raise asked.error(
             "the rows of a GROUP BY without a window change for ever, and a stream only grows. "
-            "Next step: add window(_timestamp, '1 minute') to the GROUP BY, or look at the changes "
-            "with SELECT ... EMIT CHANGES",
+            "Next step: CREATE TABLE ... AS SELECT, which has the newest row of each group, or "
+            "add window(_timestamp, '1 minute') to the GROUP BY",
             place,
         ) from None
 
 
-def columns_of(frame: DataFrame, key: str | None, asked: Asked) -> tuple[Column, ...]:
+def key_of_groups(frame: DataFrame, asked: Asked) -> str:
+    """Return the column that GROUP BY names: the key of a table. Raise StatementError."""
+    root = plan_of(frame)[0]
+    groups = root.get("groupingExpressions")
+    if groups is None or len(groups) != 1:
+        raise asked.error(
+            "a table has the newest row of each group: its query ends with GROUP BY and one "
+            "expression. Next step: of several columns make one, such as concat_ws('-', a, b)"
+        )
+    for name, found in zip(frame.columns, root["aggregateExpressions"], strict=True):
+        is_alias = found[0]["class"].endswith(".Alias")
+        if (found[1:] if is_alias else found) == groups[0]:
+            return str(name)
+    raise asked.error("the expression of GROUP BY is the table's key. Next step: SELECT it too")
+
+
+def columns_of(
+    frame: DataFrame, key: str | None, asked: Asked, role: Role = Role.KEY
+) -> tuple[Column, ...]:
     """Return the columns of the stream that gets these rows. Raise StatementError."""
     _check_names(frame.columns, asked)
     fields = frame.schema.jsonValue()["fields"]
@@ -86,9 +125,9 @@ def columns_of(frame: DataFrame, key: str | None, asked: Asked) -> tuple[Column,
         raise asked.error(f"the query has no column {key} for PARTITION BY")
     if not isinstance(keys[0].kind, str):
         raise asked.error(f"the key {key} is {type_text(keys[0].kind)}, which has no text")
-    return tuple(
-        Column(each.name, each.kind, Role.KEY) if each is keys[0] else each for each in found
-    )
+    is_required = role is Role.PRIMARY_KEY
+    made = Column(keys[0].name, keys[0].kind, role, is_required=is_required)
+    return tuple(made if each is keys[0] else each for each in found)
 
 
 def _check_names(names: Sequence[str], asked: Asked) -> None:
@@ -132,7 +171,15 @@ def check_target(frame: DataFrame, target: Stream, asked: Asked) -> None:
             f"{target.name} is {target.format}, which is read and not written yet. Queries write "
             f"{' and '.join(WRITTEN)}"
         )
-    given = {each.name.lower(): each for each in columns_of(frame, None, asked)}
+    key = None if target.key is None else target.key.name
+    if mode_of(frame, target.kind) == "update":
+        found = key_of_groups(frame, asked)
+        if found.lower() != str(key).lower():
+            raise asked.error(f"the query is grouped by {found}, and the key of the table is {key}")
+    given = {
+        each.name.lower(): each
+        for each in columns_of(frame, None if key not in frame.columns else key, asked)
+    }
     wanted = {
         each.name.lower(): each
         for each in target.columns
@@ -184,6 +231,8 @@ def records_of(frame: DataFrame, target: Stream) -> DataFrame:
         value = f.to_csv(struct, {"sep": target.options.delimiter or ","})
     else:
         value = f.to_json(struct)
+    if target.kind == "TABLE" and target.key is not None:  # its topic takes no record without one
+        frame = frame.where(frame[given[target.key.name.lower()]].isNotNull())
     found = [value.alias("value")]
     if target.key is not None and target.key.name.lower() in given:
         key = frame[given[target.key.name.lower()]]
@@ -201,14 +250,36 @@ def start(
     for setting, value in file_manager(own, str(checkpoint)).items():
         own.conf.set(setting, value)
     # one task writes: each partition of a topic must have one writer
-    return (
+    mode = mode_of(frame, target.kind)
+    writer = (
         records_of(frame, target)
         .repartition(1)
         .writeStream.queryName(name)
-        .outputMode("append")
+        .outputMode(mode)
         .trigger(processingTime=EVERY)
-        .format("raftka")
-        .options(**connection, topic=target.topic, deliveryGuarantee=EXACTLY_ONCE)
         .option("checkpointLocation", str(checkpoint))
-        .start()
     )
+    options = {**connection, "topic": target.topic, "deliveryGuarantee": EXACTLY_ONCE}
+    if mode == "append":
+        return writer.format("raftka").options(**options).start()
+    # its connections: two queries must not share them
+    options |= {"kafka.client.id": f"raftka-sql-{name}", "checkpointLocation": str(checkpoint)}
+    sink = sink_options(
+        {name.lower(): value for name, value in options.items()},
+        {"key": "string", "value": "string"},
+        streaming=True,
+    )
+    return writer.foreachBatch(partial(write_changes, sink)).start()
+
+
+def write_changes(sink: SinkOptions, batch: DataFrame, number: int) -> None:
+    """Write changed rows in a transaction, in the driver: Spark hands them to no sink in Python.
+    Raise PipelineError.
+    """
+    its = sink.transactional
+    assert its is not None, "it is exactly once"
+    rows = batch.toArrow().to_batches()
+    brokers = sink.brokers()
+    handle = begin(brokers, its.transactional_id, its.timeout_ms)
+    part = Part(handle, Decision(its.transactional_id, number), 0, 0)
+    commit(brokers, [write_task(sink, rows, part)], number)

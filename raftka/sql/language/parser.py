@@ -27,7 +27,7 @@ from raftka.sql.language.tokens import Kind, Token
 from raftka.sql.language.types import read_type
 
 SHOWN = ("STREAMS", "TABLES", "QUERIES", "TOPICS", "FUNCTIONS")
-QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "EXPLAIN")
+QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 OPTIONS = (
     "KAFKA_TOPIC",
     "VALUE_FORMAT",
@@ -43,6 +43,7 @@ FORMS = (
     "CREATE STREAM",
     "CREATE STREAM ... AS SELECT",
     "CREATE TABLE",
+    "CREATE TABLE ... AS SELECT",
     "INSERT INTO",
     "PRINT",
     "SHOW",
@@ -52,7 +53,6 @@ FORMS = (
     "PAUSE",
     "RESUME",
     "TERMINATE",
-    "EXPLAIN",
 )
 WINDOWS = ("TUMBLING", "HOPPING", "SESSION")
 DELIMITERS = {"SPACE": " ", "TAB": "\t"}
@@ -203,8 +203,8 @@ def _create(reader: Reader) -> Statement:
     begin = reader.next
     if not (reader.skip("STREAM") or reader.skip("TABLE")):
         reader.refuse(
-            f"CREATE {begin.text} is not there. There are CREATE STREAM, CREATE STREAM ... AS "
-            "SELECT and CREATE TABLE"
+            f"CREATE {begin.text} is not there. There are CREATE STREAM and CREATE TABLE, also "
+            "with AS SELECT"
         )
     if_missing = reader.skip("IF", "NOT", "EXISTS")
     at = reader.next.at
@@ -216,22 +216,18 @@ def _create(reader: Reader) -> Statement:
     options = _options(reader)
     if not reader.skip("AS"):
         return Create(reader.text, at, begin.word, name, columns, options, is_replacing, if_missing)
-    if begin.word == "TABLE":
-        reader.refuse(
-            "CREATE TABLE ... AS SELECT is not there yet. Next step: SELECT ... GROUP BY ... EMIT "
-            "CHANGES shows the rows as they change",
-            begin.at,
-        )
     if is_replacing or if_missing:
         words = "OR REPLACE" if is_replacing else "IF NOT EXISTS"
         reader.refuse(
-            f"a stream with a query has no {words}. Next step: TERMINATE its query and DROP it, "
-            "then create it anew",
+            f"a {begin.word.lower()} with a query has no {words}. Next step: TERMINATE its query "
+            "and DROP it, then create it anew",
             begin.at,
         )
     if columns is not None:
-        reader.refuse("the columns of a stream with AS SELECT are those of its query", at)
+        reader.refuse("with AS SELECT the columns are those of the query", at)
     query, query_at, key = _written_query(reader)
+    if key is not None and begin.word == "TABLE":
+        reader.refuse("the key of a table is its column in GROUP BY, not in PARTITION BY", query_at)
     return CreateAs(reader.text, at, begin.word, name, options, query, query_at, key)
 
 

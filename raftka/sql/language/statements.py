@@ -93,7 +93,7 @@ class Create(Statement):
 
 @dataclass(frozen=True, slots=True)
 class CreateAs(Statement):
-    kind: str  # STREAM
+    kind: str  # STREAM or TABLE
     name: str
     options: Options
     query: str
