@@ -340,9 +340,7 @@ def _execute(
     from raftka.cli.output import show
     from raftka.sql.session import Session
 
-    session = Session(
-        cluster.server, cluster.config, start_spark=lambda *_: _session("sql", config, master)
-    )
+    session = Session(cluster.server, cluster.config, master=master, settings=config)
     try:
         answer = session.execute(text, limit)
         names = [each.name for each in answer.columns]

@@ -40,7 +40,7 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
 }
 
-StartSpark = Callable[[int | None, Path | None], "SparkSession"]
+StartSpark = Callable[[int | None], "SparkSession"]
 
 
 class Context:
@@ -51,12 +51,12 @@ class Context:
         bootstrap: str,
         config: Path | None,
         registry: RegistryAccess | None,
-        start_spark: StartSpark | None,
+        start_spark: StartSpark,
     ) -> None:
         """The arguments are those of the session."""
         self.connection = connection(bootstrap, config)
         self.registry = registry or _registry_of_environment()
-        self._start_spark = start_spark or start_local_spark
+        self._start_spark = start_spark
         self._log = StatementLog(self.open_brokers())
         self._changes = threading.RLock()  # of the log
         self._starting = threading.Lock()
@@ -94,13 +94,13 @@ class Context:
         with self._changes:
             return Catalog(dict(self._log.read().entries))
 
-    def spark(self, held: int | None = None, folder: Path | None = None) -> "SparkSession":
+    def spark(self, held: int | None = None) -> "SparkSession":
         """Return the one session of Spark; start it where it is not there yet. Raise
         PipelineError.
         """
         with self._starting:
             if self._spark is None:
-                self._spark = self._start_spark(held, folder)
+                self._spark = self._start_spark(held)
             java = getattr(self._spark.sparkContext._gateway, "proc", None)
             if java is not None and java.poll() is not None:
                 raise PipelineError(
@@ -168,14 +168,11 @@ def _registry_of_environment() -> RegistryAccess | None:
     return None if not url else registry_access(url, REGISTRY_URL, Path(), os.environ)
 
 
-def start_local_spark(
-    held: int | None,
-    folder: Path | None,
-    master: str | None = None,
-    settings: Mapping[str, str] | None = None,
+def start_java(
+    log: Path | None, master: str | None, settings: Mapping[str, str] | None, held: int | None
 ) -> "SparkSession":
-    """Start Spark, which prints into a file. `held`: a descriptor that Java has open as long as it
-    lives. `settings`: Spark's, before those of a session.
+    """Start Spark in this process. `log`: where Java prints; None: a file in the user's cache.
+    `held`: a descriptor that Java has open as long as it lives.
     """
     from raftka.pipeline.flows.runner import NOISY
     from raftka.pipeline.java import cache_folder
@@ -183,12 +180,7 @@ def start_local_spark(
 
     for each in NOISY:
         logging.getLogger(each).setLevel(logging.CRITICAL + 1)
-    folder = folder or cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    return session(
-        "raftka sql",
-        {**SETTINGS, **(settings or {})},
-        master=master,
-        log=folder / "spark.log",
-        held=held,
-    )
+    log = log or cache_folder() / "sql.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    own = {**SETTINGS, **(settings or {})}
+    return session("raftka sql", own, master=master, log=log, held=held)

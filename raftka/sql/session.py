@@ -4,8 +4,9 @@ The session of a server keeps persistent queries running; any other one answers 
 changes streams and tables.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,8 @@ from raftka.pipeline.topics.brokers import Brokers
 from raftka.sql import topics
 from raftka.sql.answers import Answer, Words, table
 from raftka.sql.catalog import Stream
-from raftka.sql.context import Context, StartSpark
+from raftka.sql.context import Context, StartSpark, start_java
+from raftka.sql.hosting import QueryHost, shown_queries
 from raftka.sql.language import StatementError, parse
 from raftka.sql.language.statements import (
     Column,
@@ -33,7 +35,6 @@ from raftka.sql.language.statements import (
     Show,
 )
 from raftka.sql.language.types import type_text
-from raftka.sql.query_server import Server, shown_queries
 from raftka.sql.registered import registered_columns
 
 if TYPE_CHECKING:
@@ -51,35 +52,42 @@ class Session:
         bootstrap: str,
         config: Path | None = None,
         *,
+        master: str | None = None,
+        settings: Mapping[str, str] | None = None,
+        log: Path | None = None,
         registry: RegistryAccess | None = None,
         state: Path | None = None,
         start_spark: StartSpark | None = None,
     ) -> None:
-        """`config`: a file with client properties. `registry`: None: that of the environment.
-        `state`: the folder of a server, which then runs its queries. `start_spark`: starts Spark,
-        given the descriptor that Java is to hold and the folder.
+        """`config`: a file with client properties. `master`, `settings`: Spark's. `log`: where
+        Java prints. `registry`: None: that of the environment. `state`: the folder of a server,
+        which then runs its queries. `start_spark`: starts Spark in another way, given the
+        descriptor that Java is to hold.
         """
-        self._context = Context(bootstrap, config, registry, start_spark)
+        start = start_spark or partial(
+            start_java, log or (None if state is None else state / "spark.log"), master, settings
+        )
+        self._context = Context(bootstrap, config, registry, start)
         self._functions: list[str] = []
-        self._server = None if state is None else Server(self._context, state)
+        self._host = None if state is None else QueryHost(self._context, state)
 
     @property
     def has_queries(self) -> bool:
         """Return whether queries go on without a client."""
-        return self._server is not None and self._server.has_queries
+        return self._host is not None and self._host.has_queries
 
     def wait_for_spark(self) -> None:
         """Wait until Spark was started, for the session of a server. Raise the error of its
         start.
         """
-        if self._server is not None:
-            self._server.wait_for_spark()
+        if self._host is not None:
+            self._host.wait_for_spark()
 
     def close(self) -> None:
         """End the queries between two batches; their checkpoints stay. Spark stays."""
-        server, self._server = self._server, None
-        if server is not None:
-            server.close()
+        host, self._host = self._host, None
+        if host is not None:
+            host.close()
         self._context.close()
 
     def execute(self, text: str, limit: int | None = None) -> Answer:
@@ -97,14 +105,14 @@ class Session:
             case Create():
                 return self._create(statement)
             case CreateAs() | InsertQuery() | Control():
-                if self._server is None:
+                if self._host is None:
                     raise StatementError(
                         "queries that go on are run by a server. Next step: give this statement "
                         "to the prompt of `raftka sql`",
                         text,
                         statement.at,
                     )
-                return self._server.execute(statement)
+                return self._host.execute(statement)
             case InsertValues():
                 return self._insert(statement)
             case Drop():
@@ -131,8 +139,7 @@ class Session:
     # questions
 
     def _spark(self) -> "SparkSession":
-        if self._server is not None:
-            self._server.wait_for_spark()
+        self.wait_for_spark()
         return self._context.spark()
 
     def _query(self, query: Query, limit: int | None) -> Answer:
@@ -172,7 +179,7 @@ class Session:
             return table((("function", "STRING"),), [[row[0]] for row in rows])
         catalog = self._context.catalog()
         if statement.what == "QUERIES":
-            return shown_queries(catalog, self._server)
+            return shown_queries(catalog, self._host)
         rows = [
             [each.name, each.topic, str(each.format), "" if each.key is None else each.key.name]
             for each in catalog.streams(statement.what.removesuffix("S"))

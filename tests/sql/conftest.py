@@ -38,7 +38,7 @@ def new_session(spark: Any, cluster: Cluster) -> Iterator[NewSession]:
                 cluster.bootstrap_servers,
                 registry=access,
                 state=state,
-                start_spark=lambda held, folder: spark,
+                start_spark=lambda held: spark,
             )
         )
         return opened[-1]

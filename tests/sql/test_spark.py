@@ -92,7 +92,7 @@ def test_the_log_of_java_is_in_the_folder(connection: Connection, raftka_cluster
     list(raftka.sql.connect(raftka_cluster.bootstrap_servers).execute("select 1"))
 
     folder: Path = Wanted(raftka_cluster.bootstrap_servers).folder.path
-    assert (folder / "queries" / "spark.log").exists()
+    assert (folder / "spark.log").exists()
 
 
 def test_streams_go_on_with_a_server_that_was_killed(

@@ -14,7 +14,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -33,11 +32,16 @@ OpenSession = Callable[[JsonObject, ServerFolder, Path | None], SqlSession]
 
 def open_session(order: JsonObject, folder: ServerFolder, config: Path | None) -> SqlSession:
     """Open the real session. Raises PipelineError, and Spark's errors."""
-    from raftka.sql.context import start_local_spark
     from raftka.sql.session import Session
 
-    start = partial(start_local_spark, master=order["master"], settings=order["settings"])
-    session = Session(order["bootstrap"], config, state=folder.path / "queries", start_spark=start)
+    session = Session(
+        order["bootstrap"],
+        config,
+        master=order["master"],
+        settings=order["settings"],
+        log=folder.path / "spark.log",
+        state=folder.path / "queries",
+    )
     try:
         session.wait_for_spark()
     except BaseException:

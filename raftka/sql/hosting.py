@@ -1,5 +1,5 @@
-"""The part of a session that a server alone has: queries that go on, started again from their
-checkpoints after the server was killed.
+"""Queries that go on: the part of a session that a server alone has. They are started again from
+their checkpoints after the server was killed.
 """
 
 import logging
@@ -48,7 +48,7 @@ ELSEWHERE = "elsewhere"  # another server runs it
 Persistent = CreateAs | InsertQuery
 
 
-class ServerState:
+class HostState:
     """The folder of a server: its id, and the lock that one process at a time has. Java has it too:
     after a SIGKILL the next server waits until nothing writes there any more.
     """
@@ -84,10 +84,10 @@ class ServerState:
         os.close(self.lock)
 
 
-class Server:
+class QueryHost:
     def __init__(self, context: Context, folder: Path) -> None:
         self._context, self._folder = context, folder
-        self._state: ServerState | None = None
+        self._state: HostState | None = None
         self._running: Future[Queries] = Future()
         self._has_spark = threading.Event()  # or has none, for an error
         self._stopping = threading.Event()
@@ -100,8 +100,8 @@ class Server:
         """Start Spark and the queries of this server. Brokers may be away for hours."""
         try:
             try:
-                self._state = ServerState(self._folder)
-                spark = self._context.spark(self._state.lock, self._folder)
+                self._state = HostState(self._folder)
+                spark = self._context.spark(self._state.lock)
             finally:
                 self._has_spark.set()
             from raftka.sql.engine.persistent import Queries
@@ -306,7 +306,7 @@ def _check_no_loop(
         )
 
 
-def shown_queries(catalog: Catalog, server: Server | None) -> Answer:
+def shown_queries(catalog: Catalog, server: QueryHost | None) -> Answer:
     """Return a row for each query of the cluster. `server`: that of this context."""
     rows = []
     for query in catalog.queries():
