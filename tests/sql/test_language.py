@@ -137,6 +137,7 @@ def test_create_stream_as_select_and_inserts() -> None:
     ("text", "place", "message"),
     [
         ("SELCT 1", "SELCT", "Is it SELECT?"),
+        ("SELECT ';' ; SELECT 1", "SELECT", "one at a time"),
         ("SET 'a' = 'b'", "SET", "There are: SELECT, CREATE STREAM"),
         ("CREATE TYPE x AS STRING", "TYPE", "CREATE TYPE is not there"),
         ("CREATE TABLE t AS SELECT a FROM b PARTITION BY a", "SELECT", "its column in GROUP BY"),

@@ -23,7 +23,7 @@ from raftka.sql.language.statements import (
     Show,
     Statement,
 )
-from raftka.sql.language.tokens import Kind, Token
+from raftka.sql.language.tokens import Kind, Token, split
 from raftka.sql.language.types import read_type
 
 SHOWN = ("STREAMS", "TABLES", "QUERIES", "TOPICS", "FUNCTIONS")
@@ -60,6 +60,10 @@ DELIMITERS = {"SPACE": " ", "TAB": "\t"}
 
 def parse(text: str) -> Statement:
     """Return the one statement of a text. Raise StatementError."""
+    several = split(text)
+    if len(several) > 1:
+        at = text.index(several[1], text.index(several[0]) + len(several[0]))
+        raise StatementError("a second statement begins here: give one at a time", text, at)
     reader = Reader(text)
     first = reader.next
     if first.kind is Kind.END:
