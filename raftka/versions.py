@@ -281,6 +281,13 @@ SINK_DECISIONS = Format(
     ((0, 1),),
     "raftka/pipeline/topics/decisions.py:last_decision",
 )
+SQL_STATEMENTS = Format(
+    "statements of SQL on streams",
+    "`__raftka_sql`",
+    "`version` of a value",
+    ((0, 1),),
+    "raftka/sql/catalog.py:decode",
+)
 FORMATS = (
     METADATA_JOURNAL,
     JOURNAL_ITEMS,
@@ -304,4 +311,5 @@ FORMATS = (
     ZNODES,
     SCHEMAS,
     SINK_DECISIONS,
+    SQL_STATEMENTS,
 )

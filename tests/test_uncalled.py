@@ -52,6 +52,8 @@ CALLED_FROM_OUTSIDE: tuple[tuple[str, str, str], ...] = (
         PYSYNCOBJ,
     ),
     (r"raftka/http/\w+_reader", r"on_\w+", PARSER),
+    (r"raftka/sql/prompt/terminal", r"get_completions", "prompt_toolkit calls it"),
+    (r"raftka/sql/client", r"connect_async", "the interface for programs: docs/sql.md"),
     (
         r"raftka/runtime/simulated/tasks",
         r"start_clock|deadline_to_sleep_time|task_scheduled|before_task_step",

@@ -26,7 +26,8 @@ from raftka.cli.pipeline import pipeline
 from raftka.cli.records.commands import consume, produce
 from raftka.cli.records.dead_letter_commands import dead_letters
 from raftka.cli.registry import registry
-from raftka.cli.spark_commands import audit, sql
+from raftka.cli.spark_commands import audit
+from raftka.cli.sql import sql
 from raftka.cli.tree.completion import completion, names_of, settings_of
 from raftka.cli.tree.listing import print_tree
 from raftka.cli.tree.nodes import Root

@@ -2,6 +2,7 @@
 imported when they are called.
 """
 
+import json
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftka.cli.connection_options import cluster_options
 from raftka.cli.options import Option, client_options, pairs
 from raftka.cli.spark.cluster import Given, given_cluster
 from raftka.cli.tree.nodes import Verb
@@ -140,9 +142,23 @@ def _audit(
 
 
 @click.command(
-    "sql", cls=Verb, example="raftka sql 'select partition, count(*) from trucks group by all'"
+    "ask",
+    cls=Verb,
+    example=[
+        "raftka sql 'select partition, count(*) from trucks group by all'",
+        "raftka sql",
+        "raftka sql -f late.sql -o csv",
+    ],
 )
-@click.argument("query")
+@click.argument("question", required=False)
+@click.option("-e", "statement", metavar="STATEMENTS", help="Run them in the SQL server.")
+@click.option(
+    "-f",
+    "file",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    metavar="FILE",
+    help="Run the statements of a file; -: stdin.",
+)
 @click.option(
     "--streams",
     metavar="FILE",
@@ -174,17 +190,65 @@ def _audit(
     help="Of the source, such as startingTimestamp=1700000000000.",
 )
 @_with_spark
-@client_options
-def sql(**options: Option) -> None:
+@click.option(
+    "--idle",
+    type=click.FloatRange(min=0, min_open=True),
+    default=600.0,
+    show_default=True,
+    help="Seconds without a statement, then the SQL server ends that this command starts.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "table", "json", "csv"]),
+    default="text",
+    show_default=True,
+    help="How the answer is printed; text is a table.",
+)
+@cluster_options
+def ask(**options: Option) -> None:
     """Ask what topics hold, from their beginning to where they end now: raftka sql 'select
-    partition, count(*) from trucks group by all'.
+    partition, count(*) from trucks group by all'. Without a question: a prompt.
 
     A topic is a table with key, value (both as text), partition, offset and timestamp. Names with
-    dots or dashes stand in `backticks`.
+    dots or dashes stand in `backticks`. The prompt, -e and -f use the SQL server of this user and
+    cluster, and start it where none runs: raftka sql serve, status, stop.
     """
-    with given_cluster(options.pop("bootstrap_server")) as cluster:
-        code = _sql(**options, cluster=cluster)
-    raise SystemExit(code)
+    raise SystemExit(_ask(**options))
+
+
+def _ask(
+    question: str | None,
+    statement: str | None,
+    file: str | None,
+    idle: float,
+    output: str,
+    bootstrap_server: str,
+    **options: Option,
+) -> int:
+    """Return the exit code."""
+    output = "text" if output == "table" else output
+    if len([each for each in (question, statement, file) if each is not None]) > 1:
+        raise click.UsageError("give one of: a question, -e, -f")
+    if question is not None and not options["project"] and _needs_server(question):
+        question, statement = None, question
+    if question is not None:
+        if output == "csv":
+            raise click.UsageError("-o csv is for the SQL server: give the question with -e")
+        with given_cluster(bootstrap_server) as cluster:
+            return _sql(question, **options, cluster=cluster, output=output)
+    from raftka.cli.output import fail
+    from raftka.cli.spark.sql_verbs import read_text, run
+
+    for name in ("streams", "project", "last", "options"):
+        if options.pop(name):
+            option = {"project": "pipeline", "options": "option"}.get(name, name)
+            raise click.UsageError(f"--{option} is for a single question: give it with one")
+    try:
+        text = statement if file is None else read_text(file)
+    except (OSError, UnicodeDecodeError) as error:
+        return fail(f"{file}: {error}", 1)
+    return run(bootstrap_server, text, "table" if output == "text" else output, idle, **options)
 
 
 def _sql(
@@ -201,12 +265,15 @@ def _sql(
 ) -> int:
     from raftka.cli.output import fail, show
     from raftka.pipeline.errors import PipelineError
+    from raftka.sql.language import StatementError
 
     try:
         if project is not None and streams is not None:
             return fail("either --pipeline or --streams says whose tables there are", 1)
         if project is not None and _change(project, query):
             return 0
+        if project is None and streams is None and _is_statement(query):
+            return _execute(query, limit, config, master, cluster, output)
         from raftka.pipeline.sql import Places, run_query
 
         declared = _declared(project or streams)
@@ -214,7 +281,7 @@ def _sql(
             declared = declared.at(cluster.named_server, cluster.config)
         places = Places(cluster.server, declared, last, options, cluster.config)
         found = run_query(_session("sql", config, master), query, places, limit)
-    except PipelineError as error:
+    except (PipelineError, StatementError) as error:
         return fail(str(error), 1)
     except ModuleNotFoundError:
         raise  # the root names the extra
@@ -236,6 +303,58 @@ def _change(project: Path, text: str) -> bool:
 
     add(project, text) if word == "CREATE" else remove(project, parse_drop(text))
     return True
+
+
+def _is_statement(text: str) -> bool:
+    """Return whether the text is no question of Spark's: SHOW STREAMS, PRINT, EMIT CHANGES."""
+    from raftka.sql.language import StatementError, parse
+    from raftka.sql.language.statements import Describe, Query
+
+    try:
+        found = parse(text)
+    except StatementError:
+        return False
+    return not isinstance(found, Query | Describe) or (isinstance(found, Query) and found.is_push)
+
+
+def _needs_server(text: str) -> bool:
+    """Return whether a server alone can do the statement: a query goes on without a client."""
+    from raftka.sql.language import StatementError, parse
+    from raftka.sql.language.statements import Control, CreateAs, InsertQuery
+
+    try:
+        return isinstance(parse(text), CreateAs | InsertQuery | Control)
+    except StatementError:
+        return False
+
+
+def _execute(
+    text: str,
+    limit: int,
+    config: Mapping[str, str],
+    master: str | None,
+    cluster: Given,
+    output: str,
+) -> int:
+    """Do a statement; rows of a live answer are printed as they come. Raise PipelineError."""
+    from raftka.cli.output import show
+    from raftka.sql.session import Session
+
+    session = Session(cluster.server, cluster.config, master=master, settings=config)
+    try:
+        answer = session.execute(text, limit)
+        names = [each.name for each in answer.columns]
+        rows = ({name: each[at] for at, name in enumerate(names)} for each in answer.rows)
+        if answer.is_live:
+            for row in rows:
+                click.echo(json.dumps(row, default=str))
+        elif names:
+            show(list(rows), names, output, own=True)
+        if answer.note:
+            click.echo(answer.note, err=True)
+    finally:
+        session.close()
+    return 0
 
 
 def _declared(path: Path | None) -> "Declared | None":

@@ -1,14 +1,12 @@
 """Answers of the API as responses of HTTP: documents, refusals, failures."""
 
 import gzip
-import json
-import math
 from collections.abc import Sequence
 
 from raftka.console.call import Answer, ApiError
 from raftka.console.protection import HEADERS
 from raftka.http.messages import Request, Response
-from raftka.json_values import Json
+from raftka.json_values import Json, encode_json
 
 JSON_TYPE = "application/json"
 NO_STORE = "Cache-Control: no-store"
@@ -47,19 +45,3 @@ def takes_gzip(request: Request) -> bool:
         if coding == b"gzip":
             return not quality or quality.strip(b"0.") != b""
     return False
-
-
-def encode_json(value: Json) -> bytes:
-    """Numbers that JSON has not (NaN, Infinity), which a record may hold, become texts."""
-    try:
-        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
-    except ValueError:
-        return json.dumps(_finite(value), separators=(",", ":"), allow_nan=False).encode()
-
-
-def _finite(value: Json) -> Json:
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    return [_finite(each) for each in value] if isinstance(value, list | tuple) else value

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from raftka.console.limits import PARAMETER_CHARACTERS
 from raftka.console.parameters import REQUIRED
 from raftka.console.routes import SAFE, Route, Routes
-from raftka.console.streams import EVENTS
+from raftka.http.messages import EVENTS
 from raftka.json_values import Json, JsonObject
 
 ERROR = {"$ref": "#/components/schemas/Error"}

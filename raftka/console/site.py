@@ -28,9 +28,8 @@ from raftka.console.routes import SAFE, Route, Routes
 from raftka.console.sessions import Session, Sessions, cookie_name
 from raftka.console.settings import ConsoleSettings
 from raftka.console.static import Static
-from raftka.console.streams import EVENTS
 from raftka.console.workers import EVERY, INTERNAL, Asked, Gone, Report, Workers
-from raftka.http.messages import BadRequest, Reply, Request, Response
+from raftka.http.messages import EVENTS, BadRequest, Reply, Request, Response
 from raftka.http.request_reader import Bounds
 from raftka.http.server import Admit
 from raftka.json_values import Json

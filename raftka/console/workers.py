@@ -15,13 +15,14 @@ from urllib.parse import quote
 
 import trio
 
-from raftka.console.answers import NO_STORE, document_of, encode_json, refusal_of
+from raftka.console.answers import NO_STORE, document_of, refusal_of
 from raftka.console.call import ApiError, Call, Download, Event
 from raftka.console.errors import api_error, is_refused_login
 from raftka.console.limits import (
     AT_WORK,
     EVERY_S,
     LOGINS,
+    STREAM_BYTES,
     STREAMS,
     WATCHES,
     WATCHES_AT_WORK,
@@ -30,8 +31,9 @@ from raftka.console.parameters import Number
 from raftka.console.protection import HEADERS
 from raftka.console.routes import Route
 from raftka.console.sessions import Session, SessionOver
-from raftka.console.streams import EVENTS, HEARTBEAT, Handoff, close_all, event, pump
-from raftka.http.messages import Reply, Request, Response
+from raftka.http.messages import EVENTS, Reply, Request, Response
+from raftka.http.streams import HEARTBEAT, Handoff, close_all, event, pump
+from raftka.json_values import encode_json
 from raftka.limits import Limit
 
 T = TypeVar("T")
@@ -193,7 +195,7 @@ class Workers:
             if isinstance(begun, Response):
                 reply(begun)
                 return
-            handoff = Handoff(gone.set)
+            handoff = Handoff(gone.set, STREAM_BYTES)
             headers = (*begun.headers, NO_STORE, *HEADERS)
             reply(Response(200, begun.content_type, b"", headers, source=handoff))
             work = partial(pump, begun.pieces, handoff, partial(self._failure, asked))
@@ -216,7 +218,7 @@ class Workers:
             reply(_too_busy(f"{WATCHES.value} pages are kept live: close one"))
             return None
         gone = Gone()
-        handoff = Handoff(gone.set)
+        handoff = Handoff(gone.set, STREAM_BYTES)
         reply(Response(200, EVENTS, b"", (NO_STORE, *HEADERS), source=handoff))
         return handoff, gone
 

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 from raftka.limits import Limit
 
 TEXT = "text/plain; charset=utf-8"
+EVENTS = "text/event-stream"
 
 
 def is_never_left() -> bool:

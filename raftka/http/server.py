@@ -234,8 +234,9 @@ class HttpConnection:
             self._send(refusal._replace(close=True), request)
             return
         self._admitted = True
-        if request.user is not None or not self._server.has_logins:
+        if not self._is_known and (request.user is not None or not self._server.has_logins):
             self._is_known = True
+            self._restart_timer()
         self._enter(State.READING)
         self._hold(False)
         self._advance()

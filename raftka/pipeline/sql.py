@@ -94,10 +94,10 @@ def _analyze(spark: "SparkSession", query: str, names: "_Names") -> "DataFrame":
         except AnalysisException as error:
             if error.getCondition() != UNKNOWN:
                 raise PipelineError(str(error).split(";\n")[0].strip()) from None
-            names.make(_name(error.getMessageParameters()["relationName"]))
+            names.make(table_name(error.getMessageParameters()["relationName"]))
 
 
-def _name(quoted: str) -> str:
+def table_name(quoted: str) -> str:
     """Return the name without quotes. Raise PipelineError for a name of several parts."""
     parts: list[str] = [part.replace("``", "`") for part in re.findall(r"`((?:[^`]|``)*)`", quoted)]
     if len(parts) > 1:

@@ -87,6 +87,23 @@ def ask_version(subject: str, version: int, *, serialized: bool = False) -> Ques
     return Question(path, f"version {version} of {subject}", read)
 
 
+class Registered(NamedTuple):
+    """A schema with its id."""
+
+    schema_id: int
+    schema: Schema
+
+
+def ask_latest(subject: str, *, serialized: bool = False) -> Question[Registered]:
+    """Ask for the newest schema of a subject."""
+    path = f"/subjects/{quote(subject, safe='')}/versions/latest"
+    path += "?format=serialized" if serialized else ""
+    read = _read_descriptor if serialized else _read_schema
+    return Question(
+        path, f"schema of {subject}", lambda value: Registered(int(value["id"]), read(value))
+    )
+
+
 def ask_subjects(schema_id: int) -> Question[frozenset[str]]:
     """Ask for the subjects that have the schema in a version that is not deleted."""
     return Question(

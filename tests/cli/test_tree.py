@@ -52,7 +52,7 @@ def test_a_command_has_an_example_that_it_understands(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     files = ("server.properties", "plan.json", "offsets.json", "token.hmac", "late.sql")
-    for name in (*files, "console.pem"):
+    for name in (*files, "console.pem", "sql.pem"):
         (tmp_path / name).touch()
     (tmp_path / "00000000000000000000.log").touch()
     (tmp_path / "run").mkdir()

@@ -14,7 +14,7 @@ from raftka.client.blocking.client import Unreachable
 from raftka.client.blocking.connection import Broken, LoginRefused, Unsupported
 from raftka.console import routes
 from raftka.console.call import ApiError, Call, Download, Event
-from raftka.console.limits import STREAMS
+from raftka.console.limits import STREAM_BYTES, STREAMS
 from raftka.console.parameters import (
     REQUIRED,
     Choice,
@@ -28,7 +28,7 @@ from raftka.console.parameters import (
 )
 from raftka.console.server import ConsoleServer
 from raftka.console.settings import ConsoleSettings
-from raftka.console.streams import Handoff, pump
+from raftka.http.streams import Handoff, pump
 from raftka.json_values import Json
 from raftka.limits import Limit
 from raftka.testing.waits import wait_until
@@ -372,9 +372,9 @@ def waits_for_room(handoff: Handoff) -> bool:
     return bool(waiters)
 
 
-async def test_work_behind_a_stream_waits_for_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raftka.console.streams.STREAM_BYTES", Limit("stream", 10_000, ""))
-    handoff, held, over = Handoff(lambda: None), list[int](), threading.Event()
+async def test_work_behind_a_stream_waits_for_its_reader() -> None:
+    limit = Limit("stream", 10_000, "")
+    handoff, held, over = Handoff(lambda: None, limit), list[int](), threading.Event()
 
     failures: list[Exception] = []
 
@@ -420,7 +420,7 @@ def test_two_hundred_pages_are_live_at_once_and_leave_nothing_behind(
 
 async def test_piece_for_a_client_that_has_left_is_not_waited_for() -> None:
     gone: list[bool] = []
-    handoff = Handoff(lambda: gone.append(True))
+    handoff = Handoff(lambda: gone.append(True), STREAM_BYTES)
     handoff.start(lambda: None)
     handoff.put_now(b"first")
     assert not handoff.taken.is_set()

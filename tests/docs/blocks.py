@@ -47,6 +47,7 @@ RUN_ELSEWHERE = {
     ("docs/testing-faults.md", "python"): "tests/testing/test_fault_docs.py",
     ("docs/testing-clusters.md", "python"): "tests/testing/test_plugin.py",
     ("docs/testing-waits.md", "python"): "tests/testing/test_plugin.py",
+    ("docs/sql.md", "python"): "tests/sql/test_client.py",
     ("docs/bridge.md", "console"): "tests/clients/test_bridge_transcripts.py",
     ("docs/first-patch.md", "python"): "tests/docs/test_first_patch.py",
     ("docs/first-patch.md", "sh"): "tests/docs/test_first_patch.py",

@@ -89,11 +89,13 @@ class Application:
     """Keeps questions until the test answers them."""
 
     def __init__(self) -> None:
+        self.requests: list[Request] = []
         self.admits: list[Admit] = []
         self.replies: list[Reply] = []
         self.hits: list[Limit] = []
 
     def check_login(self, request: Request, admit: Admit) -> None:
+        self.requests.append(request)
         self.admits.append(admit)
 
     def answer(self, request: Request, reply: Reply) -> None:
@@ -368,6 +370,17 @@ def test_stranger_has_less_time_than_a_known_client(has_logins: bool) -> None:
     assert [limit.name for limit in scene.site.hits] == [
         "login_seconds" if has_logins else "seconds"
     ]
+
+
+def test_a_request_that_has_logged_in_has_the_time_of_a_known_client() -> None:
+    scene = Scene(has_logins=True)
+    scene.receive(GET)
+    scene.site.requests[0].user = "a user"
+
+    scene.site.admits[0](None)
+
+    assert [when for when, _ in scene.clock.actions] == [5, 10]
+    assert len(scene.clock.running) == 1
 
 
 def test_connection_without_a_request_ends_without_a_count() -> None:

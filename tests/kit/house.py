@@ -66,6 +66,7 @@ FLOORS = {
     "raftka.broker": 3,
     "raftka.client.blocking": 4,
     "raftka.http.thread": 4,
+    "raftka.http.streams": 4,
     "raftka.runtime.real": 3,
     "raftka.runtime.simulated": 3,
     "raftka": 4,
@@ -134,6 +135,7 @@ REGISTRY_SEES = (
 # These plant bugs and run the tests of others under them, to show that each test finds its bug.
 RUN_TESTS = re.compile(r"tests/mutants/scenarios\w*\.py|tests/\w+/test_planted\w*\.py")
 PIPELINE = "raftka.pipeline"
+SQL = "raftka.sql"
 SCHEMAS = "raftka.schemas"
 SCHEMA_LIBRARIES = ("google.protobuf", "jsonschema_rs", "grpc_tools", "avro", "fastavro")
 # The broker imports the rest of raftka.schemas: these two import the libraries.
@@ -207,7 +209,7 @@ def check_schemas(module: str, target: str) -> str | None:
     ):
         return f"imports {target}: formats of schemas know nothing but texts"
     if any(within(target, each) for each in (FORMATS, VALUES)) and not any(
-        within(module, each) for each in (SCHEMAS, REGISTRY, PIPELINE, DECODING)
+        within(module, each) for each in (SCHEMAS, REGISTRY, PIPELINE, SQL, DECODING)
     ):
         return f"imports {target}: it needs the libraries of an extra"
     return None

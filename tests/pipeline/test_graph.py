@@ -21,7 +21,7 @@ from pyspark.pipelines.flow import Flow
 from pyspark.pipelines.graph_element_registry import GraphElementRegistry
 
 from raftka.pipeline.errors import OptionRefused
-from raftka.pipeline.flows.graph import BY_FILE_SYSTEM, FILE_MANAGER, Graph
+from raftka.pipeline.flows.graph import BY_FILE_SYSTEM, FILE_MANAGER, Graph, file_manager
 from raftka.pipeline.flows.supervisor import Supervised
 from raftka.pipeline.project import Project
 
@@ -192,19 +192,20 @@ def test_files_of_a_local_checkpoint_are_renamed_without_further_processes(
 
 
 def test_spark_chooses_how_files_are_written_where_a_rename_may_replace_nothing(
+    spark: Any,
     definitions: Definitions,
 ) -> None:
     graph, folder = definitions.graph(), definitions.folder.as_uri()
-    assert graph.file_manager(folder) == {FILE_MANAGER: BY_FILE_SYSTEM}
+    assert file_manager(spark, folder) == {FILE_MANAGER: BY_FILE_SYSTEM}
     with graph._settings({FILE_MANAGER: "own"}):
-        assert graph.file_manager(folder) == {}
+        assert file_manager(spark, folder) == {}
     with graph._settings(
         {
             "fs.file.impl": "org.apache.hadoop.hive.ql.io.ProxyLocalFileSystem",
             "fs.file.impl.disable.cache": "true",
         }
     ):
-        assert graph.file_manager(folder) == {}
+        assert file_manager(spark, folder) == {}
 
 
 def test_tables_and_the_flows_that_read_them(definitions: Definitions) -> None:

@@ -95,6 +95,21 @@ def test_a_topic_joined_with_itself_in_a_subquery(run: Run, topic: str) -> None:
     assert printed(run(f"{query} where key in (select key from `{topic}`)")) == [["10"]]
 
 
+def test_statements_are_done_beside_questions(run: Run, topic: str) -> None:
+    made = run(
+        "CREATE OR REPLACE STREAM cli_trucks (truck INT, speed DOUBLE) "
+        f"WITH (KAFKA_TOPIC='{topic}')"
+    )
+    assert (made.exit_code, made.stdout) == (0, "")
+    assert f"cli_trucks is a stream over the topic {topic}" in made.stderr
+    assert ["cli_trucks", topic, "json"] in [line[:3] for line in printed(run("SHOW STREAMS"))]
+    shown = run("SELECT truck FROM cli_trucks WHERE speed > 48 EMIT CHANGES FROM BEGINNING LIMIT 2")
+    assert [json.loads(line) for line in shown.stdout.splitlines()] == [{"truck": 8}, {"truck": 9}]
+    refused = run("DROP STREAM nothing_such")
+    assert refused.exit_code == 1
+    assert "there is no stream nothing_such" in refused.stderr
+
+
 def test_the_last_ones(run: Run, topic: str) -> None:
     assert printed(run("--last", "3", f"select min(offset) a, count(*) b from `{topic}`")) == [
         ["a", "b"],
@@ -144,7 +159,7 @@ def test_streams_and_lakes_of_a_project(
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        ("drop table x", "this is for questions, which begin with SELECT"),
+        ("delete from x", "this is for questions, which begin with SELECT"),
         ("", "this is for questions"),
         ("select * from nothing_such", "there is no topic nothing_such. There are"),
         ("selec", "this is for questions"),

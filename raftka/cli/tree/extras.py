@@ -11,6 +11,7 @@ EXTRAS = {  # of raftka, by the module that is missing
     "msgspec": "pipeline",
     "numpy": "pipeline",
     "pandas": "pipeline",
+    "prompt_toolkit": "pipeline",
     "pyarrow": "pipeline",
     "pyspark": "pipeline",
     "yaml": "pipeline",

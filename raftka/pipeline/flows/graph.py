@@ -306,7 +306,7 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
         is_batched = rows_of(self._frames[flow.name].schema) is not None
         with self._settings(
             {
-                **self.file_manager(checkpoint),
+                **file_manager(self._spark, checkpoint),
                 **flow.spark_conf,
                 **(ONE_BY_ONE if is_batched else {}),
             }
@@ -330,21 +330,6 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
         graph = self._spark._jvm.org.apache.spark.sql.pipelines.graph
         return str(graph.SystemMetadata.getLatestCheckpointDir(path, False))
 
-    def file_manager(self, checkpoint: str) -> dict[str, str]:
-        """The setting for the files of this checkpoint. Only where a rename is atomic, and replaces
-        a file that is there: else Spark chooses.
-        """
-        own = self._spark._jsparkSession.sessionState().newHadoopConf()
-        files = (
-            self._spark._jvm.org.apache.hadoop.fs.Path(checkpoint)
-            .getFileSystem(own)
-            .getClass()
-            .getName()
-        )
-        # else tasks write states elsewhere
-        is_here = files == LOCAL_FILES and bool(self._spark.sparkContext._jsc.sc().isLocal())
-        return {FILE_MANAGER: BY_FILE_SYSTEM} if is_here and own.get(FILE_MANAGER) is None else {}
-
     @contextmanager
     def _settings(self, wanted: Mapping[str, str]) -> Iterator[None]:
         """A query keeps the session's settings as they are when it starts."""
@@ -356,6 +341,18 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
         finally:
             for name, value in before.items():
                 self._spark.conf.unset(name) if value is None else self._spark.conf.set(name, value)
+
+
+def file_manager(spark: "SparkSession", checkpoint: str) -> dict[str, str]:
+    """The setting for the files of a checkpoint. Only where a rename is atomic, and replaces a file
+    that is there: else Spark chooses.
+    """
+    own = spark._jsparkSession.sessionState().newHadoopConf()
+    place = spark._jvm.org.apache.hadoop.fs.Path(checkpoint)
+    files = place.getFileSystem(own).getClass().getName()
+    # else tasks write states elsewhere
+    is_here = files == LOCAL_FILES and bool(spark.sparkContext._jsc.sc().isLocal())
+    return {FILE_MANAGER: BY_FILE_SYSTEM} if is_here and own.get(FILE_MANAGER) is None else {}
 
 
 def counted(frame: DataFrame) -> DataFrame:

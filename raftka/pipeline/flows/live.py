@@ -103,7 +103,7 @@ class Live:
         check_unused(self._project.folder, name)
         for flow in [each for each in self._flows if each.name == name]:
             self._flows.remove(flow)
-            _stop(flow.query)
+            stop_between_batches(flow.query)
         self._graph.remove(name)
         file_of(self._project.folder, name).unlink(missing_ok=True)
         if found.kind != "STREAM":
@@ -116,7 +116,7 @@ class Live:
         return {"plan": self._graph.explain(name)[:LARGEST_ANSWER]}
 
 
-def _stop(query: "StreamingQuery | None") -> None:
+def stop_between_batches(query: "StreamingQuery | None") -> None:
     """Between two batches, where there is such a moment soon."""
     if query is None:
         return

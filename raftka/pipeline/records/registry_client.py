@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from raftka.pipeline.errors import OptionRefused, PipelineError
@@ -26,7 +27,9 @@ from raftka.schemas.client import (
     LoginRefused,
     Missing,
     Question,
+    Registered,
     Schema,
+    ask_latest,
     ask_schema,
     ask_version,
     is_registry_url,
@@ -42,6 +45,8 @@ UNKNOWN_S = 10.0  # an unknown id is not asked for again so soon
 FRESH_S = 100.0  # a kept schema is compared with the registry when it is older and used
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class RegistryAway(PipelineError):
@@ -160,6 +165,13 @@ class RegistryClient:
     def version(self, subject: str, version: int, *, serialized: bool = False) -> Schema:
         return self._schema(ask_version(subject, version, serialized=serialized))
 
+    def latest(self, subject: str, *, serialized: bool = False) -> Registered:
+        """Return the newest schema of a subject. It is not kept: another one may come."""
+        answer = self._answer(ask_latest(subject, serialized=serialized))
+        if isinstance(answer, Missing):
+            raise UnknownSchema(answer.reason)
+        return answer.value
+
     def _schema(self, question: Question[Schema]) -> Schema:
         kept = self._found.get(question.path, float("-inf"))
         if kept is not None and self._clock() - kept.asked_at < FRESH_S:
@@ -202,8 +214,8 @@ class RegistryClient:
         return answer
 
     def _answer(
-        self, question: Question[Schema], pauses: Sequence[float] | None = None
-    ) -> Answer[Schema] | Missing:
+        self, question: Question[T], pauses: Sequence[float] | None = None
+    ) -> Answer[T] | Missing:
         """Ask each registry, and all again after each pause. Raise RegistryAway."""
         reason = ""
         for pause in (0.0, *(PAUSES_S if pauses is None else pauses)):

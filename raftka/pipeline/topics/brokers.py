@@ -24,6 +24,7 @@ from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.metadata import MetadataResponseTopic
 
 DECISIONS = "__raftka_spark_commits"  # see decisions.py
+STATEMENTS = "__raftka_sql"  # see raftka/sql/statement_log.py
 UNKNOWN_S = 5.0  # so long a broker may be behind the one that has made a topic
 
 
@@ -67,11 +68,11 @@ class Brokers(client.Client):
     # what planning asks
 
     def names(self) -> Sequence[str]:
-        """Of all topics that are not internal: to the brokers, or to sinks."""
+        """Of all topics that are not internal: to the brokers, to sinks, or to statements."""
         return sorted(
             str(topic.name)
             for topic in self._topics(None)
-            if not topic.is_internal and topic.name != DECISIONS
+            if not topic.is_internal and topic.name not in (DECISIONS, STATEMENTS)
         )
 
     def topics(self, names: Collection[str]) -> Mapping[str, Topic]:

@@ -144,6 +144,13 @@ def write(schema: Schema, source: SchemaSource, value: Json) -> bytes:
     return FIRST + data
 
 
+def first_type(schema: Schema, source: SchemaSource) -> Json:
+    """Return the descriptor of the file's first message. `schema` is a descriptor in base64. Raise
+    Misfit, and the errors of the source.
+    """
+    return _types(schema, source).first().DESCRIPTOR
+
+
 def _types(schema: Schema, source: SchemaSource) -> MessageTypes:
     """Raise Misfit, and the errors of the source."""
     files: dict[str, FileDescriptorProto] = {}

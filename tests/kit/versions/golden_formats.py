@@ -35,10 +35,13 @@ from raftka.log.segments.transaction_index import AbortedTransaction, Transactio
 from raftka.metadata.image import MetadataImage
 from raftka.metadata.quorum import journal_format
 from raftka.metadata.records import LATER, FeatureLevelSet, Record, encode_batch
+from raftka.pipeline.records.fields import Exact
 from raftka.pipeline.topics.decisions import Decision, decision_value
 from raftka.registry import records as registry
 from raftka.runtime.simulated.world import World
 from raftka.share.state import SharePartitionKey, StateBatch
+from raftka.sql.catalog import PersistentQuery, Stream, encode
+from raftka.sql.language.statements import Column, Format, Options, Role
 from raftka.wire.records import TRANSACTIONAL
 from tests.kit.versions.records import RECORDS, TOPIC
 from zookeeper_bridge.tree import store
@@ -276,6 +279,12 @@ def _sink_decisions(level: int) -> Bytes:
     yield "a decision", decision_value(Decision("query", 7))
 
 
+def _sql_statements(level: int) -> Bytes:
+    columns = (Column("id", "string", Role.KEY), Column("n", Exact(9, 2)))
+    yield "a stream", encode(Stream("STREAM", "s", columns, Options("t", Format.JSON)))
+    yield "a query", encode(PersistentQuery("q", "s", "SELECT 1", ("a",), "server", "7" * 32))
+
+
 SAMPLES: dict[versions.Format, Callable[[int], Bytes]] = {
     versions.METADATA_RECORDS: _records,
     versions.METADATA_SNAPSHOT: _snapshot,
@@ -299,6 +308,7 @@ SAMPLES: dict[versions.Format, Callable[[int], Bytes]] = {
     versions.ZNODES: _znodes,
     versions.SCHEMAS: _schemas,
     versions.SINK_DECISIONS: _sink_decisions,
+    versions.SQL_STATEMENTS: _sql_statements,
 }
 
 

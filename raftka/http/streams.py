@@ -9,18 +9,20 @@ from collections.abc import Callable, Iterator
 
 import trio
 
-from raftka.console.limits import STREAM_BYTES
 from raftka.http.messages import BodyFailed
+from raftka.limits import Limit
 
-EVENTS = "text/event-stream"
 HEARTBEAT = b":\n\n"
 
 
 class Handoff:
     """A body between the loop, which takes it, and a thread or a task, which makes it."""
 
-    def __init__(self, stopped: Callable[[], None]) -> None:
-        """`stopped`: called on the loop's thread when no more is taken."""
+    def __init__(self, stopped: Callable[[], None], limit: Limit) -> None:
+        """`stopped`: called on the loop's thread when no more is taken. `limit`: of the bytes that
+        the client has not taken.
+        """
+        self._limit = limit
         self._token = trio.lowlevel.current_trio_token()
         self._changed = threading.Condition()
         self._pieces: list[bytes] = []
@@ -38,7 +40,7 @@ class Handoff:
     def put(self, piece: bytes) -> bool:
         """Wait until there is room for a piece. Return False when no more is taken. Blocks."""
         with self._changed:
-            while self._held_bytes >= STREAM_BYTES.value and not self.is_gone:
+            while self._held_bytes >= self._limit.value and not self.is_gone:
                 self._changed.wait()
             return self._put(piece)
 

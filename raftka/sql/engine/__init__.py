@@ -1,0 +1,1 @@
+"""Questions and queries in Spark."""

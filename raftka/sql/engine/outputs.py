@@ -1,0 +1,285 @@
+"""Rows of a persistent query as records of its stream's topic: their columns, and what cannot be
+written. Records are written exactly once.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from raftka.json_values import Json, JsonObject
+from raftka.pipeline.flows.graph import file_manager
+from raftka.pipeline.records.fields import Exact, Field, Group, Kind, Many, MapOf
+from raftka.pipeline.topics.decisions import Decision
+from raftka.pipeline.topics.exactly_once import Part, begin, commit
+from raftka.pipeline.topics.sink import EXACTLY_ONCE, SinkOptions, sink_options, write_task
+from raftka.sql.catalog import Stream
+from raftka.sql.engine.analysis import Asked, sentence_of
+from raftka.sql.language.statements import Column, Format, Role
+from raftka.sql.language.types import type_text
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
+
+EVERY = "250 milliseconds"
+KINDS = {
+    "byte": "int",
+    "short": "int",
+    "integer": "int",
+    "long": "bigint",
+    "timestamp_ntz": "timestamp",
+    **{
+        each: each
+        for each in ("boolean", "float", "double", "string", "binary", "timestamp", "date")
+    },
+}
+WRITTEN = (Format.JSON, Format.DELIMITED)
+AGGREGATE = ".Aggregate"
+UNSUPPORTED_MODE = "STREAMING_OUTPUT_MODE"
+WINDOWS = ("window", "session_window")
+
+
+def mode_of(frame: DataFrame, kind: str) -> str:
+    """Return the output mode of a query: groups of a table are written whenever they change."""
+    is_grouped = kind == "TABLE" and plan_of(frame)[0]["class"].endswith(AGGREGATE)
+    return "update" if is_grouped else "append"
+
+
+def plan_of(frame: DataFrame) -> list[JsonObject]:
+    """Return the nodes of the analyzed plan, the root first."""
+    found: list[JsonObject] = json.loads(frame._jdf.queryExecution().analyzed().toJSON())
+    return found
+
+
+def check_streaming(
+    frame: DataFrame, asked: Asked, mentioned: Sequence[str], mode: str = "append"
+) -> None:
+    """Raise StatementError for a query whose rows cannot be written in this mode."""
+    if not frame.isStreaming:
+        raise asked.error("this query reads no stream: a topic has no use for it")
+    jvm = frame.sparkSession._jvm
+    modes = jvm.org.apache.spark.sql.streaming.OutputMode
+    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    try:
+        checker.checkForStreaming(
+            frame._jdf.queryExecution().analyzed(),
+            modes.Update() if mode == "update" else modes.Append(),
+        )
+    except AnalysisException as error:
+        if mode == "update" or not str(error.getCondition()).startswith(UNSUPPORTED_MODE):
+            raise asked.error(sentence_of(error)) from None
+        at = asked.query.lower().find("group by")
+        place = at if at >= 0 else None
+        if any(each in mentioned for each in WINDOWS):
+            raise asked.error(
+                "a window is written when it is closed, and nothing says how late a record may be. "
+                "Next step: create the stream that is read WITH (WATERMARK='10 seconds')",
+                place,
+            ) from None
+        raise asked.error(
+            "the rows of a GROUP BY without a window change for ever, and a stream only grows. "
+            "Next step: CREATE TABLE ... AS SELECT, which has the newest row of each group, or "
+            "add window(_timestamp, '1 minute') to the GROUP BY",
+            place,
+        ) from None
+
+
+def key_of_groups(frame: DataFrame, asked: Asked) -> str:
+    """Return the column that GROUP BY names: the key of a table. Raise StatementError."""
+    root = plan_of(frame)[0]
+    groups = root.get("groupingExpressions")
+    if groups is None or len(groups) != 1:
+        raise asked.error(
+            "a table has the newest row of each group: its query ends with GROUP BY and one "
+            "expression. Next step: of several columns make one, such as concat_ws('-', a, b)"
+        )
+    for name, found in zip(frame.columns, root["aggregateExpressions"], strict=True):
+        is_alias = found[0]["class"].endswith(".Alias")
+        if (found[1:] if is_alias else found) == groups[0]:
+            return str(name)
+    raise asked.error("the expression of GROUP BY is the table's key. Next step: SELECT it too")
+
+
+def columns_of(
+    frame: DataFrame, key: str | None, asked: Asked, role: Role = Role.KEY
+) -> tuple[Column, ...]:
+    """Return the columns of the stream that gets these rows. Raise StatementError."""
+    _check_names(frame.columns, asked)
+    fields = frame.schema.jsonValue()["fields"]
+    found = [Column(each["name"], _kind(each["type"], each["name"], asked)) for each in fields]
+    for each in found:
+        if _is_binary(each.kind) and each.name.lower() != (key or "").lower():
+            raise asked.error(
+                f"the column {each.name} has bytes, which JSON has no place for. Next step: "
+                "base64() or CAST"
+            )
+    if key is None:
+        return tuple(found)
+    keys = [each for each in found if each.name.lower() == key.lower()]
+    if not keys:
+        raise asked.error(f"the query has no column {key} for PARTITION BY")
+    if not isinstance(keys[0].kind, str):
+        raise asked.error(f"the key {key} is {type_text(keys[0].kind)}, which has no text")
+    is_required = role is Role.PRIMARY_KEY
+    made = Column(keys[0].name, keys[0].kind, role, is_required=is_required)
+    return tuple(made if each is keys[0] else each for each in found)
+
+
+def _check_names(names: Sequence[str], asked: Asked) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            raise asked.error(f"the column {name} is there twice. Next step: name one with AS")
+        if name.startswith("_"):
+            raise asked.error(
+                f"the column {name} has the name of a record's own. Next step: name it with AS"
+            )
+        seen.add(name.lower())
+
+
+def _kind(found: Json, where: str, asked: Asked) -> Kind:
+    if isinstance(found, str):
+        if found in KINDS:
+            return KINDS[found]
+        if found.startswith("decimal("):
+            digits, scale = found.removeprefix("decimal(").removesuffix(")").split(",")
+            return Exact(int(digits), int(scale))
+    elif found["type"] == "array":
+        return Many(_kind(found["elementType"], where, asked))
+    elif found["type"] == "map" and found["keyType"] == "string":
+        return MapOf(_kind(found["valueType"], where, asked))
+    elif found["type"] == "struct":
+        return Group(
+            tuple(
+                Field(each["name"], _kind(each["type"], where, asked), nullable=True)
+                for each in found["fields"]
+            )
+        )
+    raise asked.error(f"the column {where} has a type that no record has. Next step: CAST it")
+
+
+def check_target(frame: DataFrame, target: Stream, asked: Asked) -> None:
+    """Raise StatementError for rows that are none of the stream's."""
+    _check_names(frame.columns, asked)
+    if target.format not in WRITTEN:
+        raise asked.error(
+            f"{target.name} is {target.format}, which is read and not written yet. Queries write "
+            f"{' and '.join(WRITTEN)}"
+        )
+    key = None if target.key is None else target.key.name
+    if mode_of(frame, target.kind) == "update":
+        found = key_of_groups(frame, asked)
+        if found.lower() != str(key).lower():
+            raise asked.error(f"the query is grouped by {found}, and the key of the table is {key}")
+    given = {
+        each.name.lower(): each
+        for each in columns_of(frame, None if key not in frame.columns else key, asked)
+    }
+    wanted = {
+        each.name.lower(): each
+        for each in target.columns
+        if each.role not in (Role.HEADERS, Role.HEADER)
+    }
+    if unknown := [given[name].name for name in given.keys() - wanted.keys()]:
+        raise asked.error(
+            f"{target.name} has no column {sorted(unknown)[0]}. It has "
+            f"{', '.join(each.name for each in wanted.values())}"
+        )
+    for name, column in wanted.items():
+        if name not in given:
+            if column.is_required:
+                raise asked.error(f"{target.name} needs the column {column.name}")
+        elif given[name].kind != column.kind:
+            raise asked.error(
+                f"{column.name} is {type_text(given[name].kind)} here and "
+                f"{type_text(column.kind)} in {target.name}. Next step: CAST it"
+            )
+    if target.format is Format.DELIMITED and not all(
+        isinstance(each.kind, str | Exact) for each in wanted.values()
+    ):
+        raise asked.error("a delimited record has no lists, maps or structs")
+
+
+def _is_binary(kind: Kind) -> bool:
+    if isinstance(kind, Group):
+        return any(_is_binary(each.kind) for each in kind.fields)
+    if isinstance(kind, Many | MapOf):
+        return _is_binary(kind.of)
+    return kind == "binary"
+
+
+def records_of(frame: DataFrame, target: Stream) -> DataFrame:
+    """Return rows with the key and the value of a record."""
+    given = {name.lower(): name for name in frame.columns}
+    values = []
+    for each in target.fields:
+        if each.name.lower() not in given:
+            if target.format is Format.DELIMITED:
+                values.append(f.lit(None).cast("string").alias(each.name))
+            continue
+        value = frame[given[each.name.lower()]]
+        # a number of JSON would lose digits
+        is_text = isinstance(each.kind, Exact) and target.format is Format.JSON
+        values.append((value.cast("string") if is_text else value).alias(each.name))
+    struct = f.struct(*values) if values else f.struct(f.lit(None).cast("string").alias("_"))
+    if target.format is Format.DELIMITED:
+        value = f.to_csv(struct, {"sep": target.options.delimiter or ","})
+    else:
+        value = f.to_json(struct)
+    if target.kind == "TABLE" and target.key is not None:  # its topic takes no record without one
+        frame = frame.where(frame[given[target.key.name.lower()]].isNotNull())
+    found = [value.alias("value")]
+    if target.key is not None and target.key.name.lower() in given:
+        key = frame[given[target.key.name.lower()]]
+        found.insert(0, (key if target.key.kind == "binary" else key.cast("string")).alias("key"))
+    return frame.select(*found)
+
+
+def start(
+    frame: DataFrame, target: Stream, name: str, checkpoint: Path, connection: Mapping[str, str]
+) -> "StreamingQuery":
+    """Start a query that goes on where it was. Raise Spark's errors."""
+    own = frame.sparkSession
+    # Spark looks for the sink's name in the session of the thread
+    own._get_j_spark_session_class(own._jvm).setActiveSession(own._jsparkSession)
+    for setting, value in file_manager(own, str(checkpoint)).items():
+        own.conf.set(setting, value)
+    # one task writes: each partition of a topic must have one writer
+    mode = mode_of(frame, target.kind)
+    writer = (
+        records_of(frame, target)
+        .repartition(1)
+        .writeStream.queryName(name)
+        .outputMode(mode)
+        .trigger(processingTime=EVERY)
+        .option("checkpointLocation", str(checkpoint))
+    )
+    options = {**connection, "topic": target.topic, "deliveryGuarantee": EXACTLY_ONCE}
+    if mode == "append":
+        return writer.format("raftka").options(**options).start()
+    # its connections: two queries must not share them
+    options |= {"kafka.client.id": f"raftka-sql-{name}", "checkpointLocation": str(checkpoint)}
+    sink = sink_options(
+        {name.lower(): value for name, value in options.items()},
+        {"key": "string", "value": "string"},
+        streaming=True,
+    )
+    return writer.foreachBatch(partial(write_changes, sink)).start()
+
+
+def write_changes(sink: SinkOptions, batch: DataFrame, number: int) -> None:
+    """Write changed rows in a transaction, in the driver: Spark hands them to no sink in Python.
+    Raise PipelineError.
+    """
+    its = sink.transactional
+    assert its is not None, "it is exactly once"
+    rows = batch.toArrow().to_batches()
+    brokers = sink.brokers()
+    handle = begin(brokers, its.transactional_id, its.timeout_ms)
+    part = Part(handle, Decision(its.transactional_id, number), 0, 0)
+    commit(brokers, [write_task(sink, rows, part)], number)

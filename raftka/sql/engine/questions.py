@@ -1,0 +1,143 @@
+"""Questions to Spark: rows that are there now, and rows as they come."""
+
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException, StreamingQueryException
+
+from raftka.json_values import Json
+from raftka.pipeline.errors import PipelineError, sentence_in
+from raftka.pipeline.flows.graph import file_manager
+from raftka.pipeline.flows.spark_statements import sentence
+from raftka.pipeline.sql import plain
+from raftka.sql.answers import Answer, Column
+from raftka.sql.engine.analysis import (
+    EARLIEST,
+    LATEST,
+    STATE,
+    Analyzed,
+    Asked,
+    Sources,
+    Start,
+    analyze,
+)
+from raftka.sql.engine.live_rows import LiveRows
+from raftka.sql.language.statements import Query
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+CAUSE = re.compile(r"Caused by: [\w.$]+: \[[A-Z_.]+\] (.*)")
+AT_ONCE = 10_000  # records of a batch
+EVERY = "200 milliseconds"  # a push query looks for records
+
+
+def failure(error: Exception) -> PipelineError:
+    """Return the error of a run as a sentence: Spark wraps what went wrong in a task into pages."""
+    if (own := sentence_in(str(error))) is not None:
+        return PipelineError(own)
+    causes = CAUSE.findall(str(error))
+    return PipelineError(STATE.sub("", causes[-1]).strip() if causes else sentence(error))
+
+
+def asked_of(query: Query) -> Asked:
+    return Asked(query.text, query.query, query.at)
+
+
+def columns_of(frame: "DataFrame") -> list[Column]:
+    return [Column(each.name, each.dataType.simpleString()) for each in frame.schema.fields]
+
+
+def values_of(row: Sequence[Json]) -> list[Json]:
+    return [plain(each) for each in row]
+
+
+def pull(spark: "SparkSession", query: Query, sources: Sources, limit: int | None) -> Answer:
+    """Return the rows that are there now, at most `limit`. Raise StatementError and
+    PipelineError.
+    """
+    frame = analyze(spark, asked_of(query), sources).frame
+    columns = columns_of(frame)
+    try:
+        if limit is None:
+            return Answer(columns, _all_rows(frame))
+        rows = frame.take(limit + 1)
+    except Exception as error:  # Spark's are of many kinds
+        raise failure(error) from None
+    note = f"there are more than {limit} rows" if len(rows) > limit else ""
+    return Answer(columns, iter([values_of(row) for row in rows[:limit]]), note)
+
+
+def _all_rows(frame: "DataFrame") -> Iterator[Sequence[Json]]:
+    """Raises PipelineError."""
+    try:
+        for row in frame.toLocalIterator():
+            yield values_of(row)
+    except Exception as error:
+        raise failure(error) from None
+
+
+def push(spark: "SparkSession", query: Query, sources: Sources, limit: int | None) -> Answer:
+    """Return the rows as they come, of which at most `limit`. Raise StatementError and
+    PipelineError.
+    """
+    asked = asked_of(query)
+    found = analyze(
+        spark, asked, sources, Start(EARLIEST if query.from_beginning else LATEST, AT_ONCE)
+    )
+    if not found.frame.isStreaming:
+        raise asked.error("this query reads no stream. Next step: leave EMIT CHANGES out")
+    folder = tempfile.mkdtemp(prefix="raftka-sql-")
+    running: list[StreamingQuery] = []
+
+    def is_running() -> bool:
+        error = running[0].exception()
+        if error is not None:
+            raise failure(error)
+        return bool(running[0].isActive)
+
+    def end() -> None:
+        with suppress(Exception):  # Java may be gone
+            running[0].stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    rows = LiveRows(limit, is_running, end)
+
+    def take_batch(batch: "DataFrame", number: int) -> None:
+        for row in batch.toLocalIterator():
+            if not rows.put(values_of(row)):
+                return
+
+    try:
+        running.append(_started(found, asked, take_batch, folder))
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return Answer(columns_of(found.frame), rows, is_live=True, close=rows.close)
+
+
+def _started(
+    found: Analyzed, asked: Asked, take_batch: Callable[["DataFrame", int], None], folder: str
+) -> "StreamingQuery":
+    """Start a query whose changed rows are shown, where it has such; raise StatementError."""
+    own = found.frame.sparkSession
+    for name, value in file_manager(own, folder).items():
+        own.conf.set(name, value)
+    refused = ""
+    for mode in ("update", "append"):  # a join of two streams has no changed rows
+        try:
+            return (
+                found.frame.writeStream.foreachBatch(take_batch)
+                .outputMode(mode)
+                .trigger(processingTime=EVERY)
+                .option("checkpointLocation", folder)
+                .start()
+            )
+        except (AnalysisException, StreamingQueryException) as error:
+            refused = refused or sentence(error)
+    raise asked.error(refused)

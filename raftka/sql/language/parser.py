@@ -1,0 +1,385 @@
+"""Text to statements."""
+
+import difflib
+from collections.abc import Callable
+from dataclasses import replace
+
+from raftka.sql.language.errors import StatementError
+from raftka.sql.language.reader import Reader
+from raftka.sql.language.statements import (
+    Column,
+    Control,
+    Create,
+    CreateAs,
+    Describe,
+    Drop,
+    Format,
+    InsertQuery,
+    InsertValues,
+    Options,
+    Print,
+    Query,
+    Role,
+    Show,
+    Statement,
+)
+from raftka.sql.language.tokens import Kind, Token, split
+from raftka.sql.language.types import read_type
+
+SHOWN = ("STREAMS", "TABLES", "QUERIES", "TOPICS", "FUNCTIONS")
+QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
+OPTIONS = (
+    "KAFKA_TOPIC",
+    "VALUE_FORMAT",
+    "KEY_FORMAT",
+    "PARTITIONS",
+    "REPLICAS",
+    "TIMESTAMP",
+    "WATERMARK",
+    "VALUE_DELIMITER",
+)
+FORMS = (
+    "SELECT",
+    "CREATE STREAM",
+    "CREATE STREAM ... AS SELECT",
+    "CREATE TABLE",
+    "CREATE TABLE ... AS SELECT",
+    "INSERT INTO",
+    "PRINT",
+    "SHOW",
+    "DESCRIBE",
+    "DROP STREAM",
+    "DROP TABLE",
+    "PAUSE",
+    "RESUME",
+    "TERMINATE",
+)
+WINDOWS = ("TUMBLING", "HOPPING", "SESSION")
+DELIMITERS = {"SPACE": " ", "TAB": "\t"}
+
+
+def parse(text: str) -> Statement:
+    """Return the one statement of a text. Raise StatementError."""
+    several = split(text)
+    if len(several) > 1:
+        at = text.index(several[1], text.index(several[0]) + len(several[0]))
+        raise StatementError("a second statement begins here: give one at a time", text, at)
+    reader = Reader(text)
+    first = reader.next
+    if first.kind is Kind.END:
+        raise StatementError("there is no statement")
+    if first.word in QUERIES or first.text == "(":
+        return _query(reader)
+    readers: dict[str, Callable[[Reader], Statement]] = {
+        "SHOW": _show,
+        "LIST": _show,
+        "DESCRIBE": _describe,
+        "DESC": _describe,
+        "PRINT": _print,
+        "CREATE": _create,
+        "INSERT": _insert,
+        "DROP": _drop,
+        "PAUSE": _control,
+        "RESUME": _control,
+        "TERMINATE": _control,
+    }
+    if first.word not in readers:
+        near = difflib.get_close_matches(first.text.upper(), [*readers, *QUERIES], 1)
+        hint = f" Is it {near[0]}?" if near else ""
+        reader.refuse(f"no statement begins with {first.text}.{hint} There are: {', '.join(FORMS)}")
+    statement = readers[first.word](reader)
+    reader.end()
+    return statement
+
+
+def _show(reader: Reader) -> Show:
+    reader.take()
+    at = reader.next.at
+    return Show(reader.text, at, reader.one_of(*SHOWN))
+
+
+def _describe(reader: Reader) -> Describe:
+    reader.take()
+    is_extended = reader.skip("EXTENDED")
+    at = reader.next.at
+    return Describe(reader.text, at, reader.name("a stream, a table or a topic"), is_extended)
+
+
+def _print(reader: Reader) -> Print:
+    reader.take()
+    token = reader.next
+    topic = reader.take().value if token.kind is Kind.TEXT else reader.name("a topic")
+    from_beginning = reader.skip("FROM", "BEGINNING")
+    return Print(reader.text, token.at, topic, from_beginning, _limit(reader))
+
+
+def _limit(reader: Reader) -> int | None:
+    if not reader.skip("LIMIT"):
+        return None
+    at = reader.next.at
+    number = reader.number("the number of rows")
+    if not number:
+        reader.refuse("the number of rows begins at 1", at)
+    return number
+
+
+def _control(reader: Reader) -> Control:
+    action = reader.take().word
+    reader.skip("QUERY")
+    at = reader.next.at
+    return Control(reader.text, at, action, reader.name("a query (SHOW QUERIES lists them)"))
+
+
+def _drop(reader: Reader) -> Drop:
+    reader.take()
+    kind = reader.one_of("STREAM", "TABLE")
+    if_there = reader.skip("IF", "EXISTS")
+    at = reader.next.at
+    name = reader.name(f"a {kind.lower()}")
+    return Drop(reader.text, at, kind, name, reader.skip("DELETE", "TOPIC"), if_there)
+
+
+# queries
+
+
+def _query(reader: Reader) -> Query:
+    begin = reader.next
+    query, _ = spark_part(reader)
+    if (by := reader.find("PARTITION", "BY")) is not None:
+        reader.refuse("PARTITION BY is of CREATE STREAM name AS SELECT ...", by.at)
+    is_push = reader.skip("EMIT", "CHANGES")
+    from_beginning = is_push and reader.skip("FROM", "BEGINNING")
+    limit = _limit(reader) if is_push else None
+    reader.end()
+    return Query(reader.text, begin.at, query, is_push, from_beginning, limit)
+
+
+def spark_part(reader: Reader) -> tuple[str, int]:
+    """Take a query up to PARTITION BY or EMIT; return it and its place. Raise StatementError for
+    the words of ksqlDB in it that Spark has others for.
+    """
+    begin = reader.next
+    for window in WINDOWS:
+        if (found := reader.find("WINDOW", window)) is not None:
+            reader.refuse(
+                f"WINDOW {window} is a function here. Next step: GROUP BY {_spark_window(window)}",
+                found.at,
+            )
+    if (found := reader.find("EMIT", "FINAL")) is not None:
+        reader.refuse(
+            "EMIT FINAL is not there: a stream's windows are written when they are closed", found.at
+        )
+    ends = [found for words in (("PARTITION", "BY"), ("EMIT", "CHANGES")) if (
+        found := reader.find(*words))]  # fmt: skip
+    end = min(ends, key=lambda token: token.at, default=None)
+    if end is not None:
+        reader.jump(end)
+        return reader.text[begin.at : end.at].rstrip(), begin.at
+    while reader.next.kind is not Kind.END:
+        last = reader.take()
+    return reader.text[begin.at : last.end], begin.at
+
+
+def _spark_window(window: str) -> str:
+    return {
+        "TUMBLING": "window(_timestamp, '1 minute')",
+        "HOPPING": "window(_timestamp, '1 minute', '10 seconds')",
+        "SESSION": "session_window(_timestamp, '1 minute')",
+    }[window]
+
+
+def _written_query(reader: Reader) -> tuple[str, int, str | None]:
+    """Take the query of a statement that writes to a topic: its text, its place, its key."""
+    if reader.next.word not in ("SELECT", "WITH"):
+        reader.refuse("SELECT should be here")
+    query, at = spark_part(reader)
+    key = reader.name("a column") if reader.skip("PARTITION", "BY") else None
+    reader.skip("EMIT", "CHANGES")  # that is what it does
+    return query, at, key
+
+
+# CREATE
+
+
+def _create(reader: Reader) -> Statement:
+    reader.take()
+    is_replacing = reader.skip("OR", "REPLACE")
+    begin = reader.next
+    if not (reader.skip("STREAM") or reader.skip("TABLE")):
+        reader.refuse(
+            f"CREATE {begin.text} is not there. There are CREATE STREAM and CREATE TABLE, also "
+            "with AS SELECT"
+        )
+    if_missing = reader.skip("IF", "NOT", "EXISTS")
+    at = reader.next.at
+    name = reader.name(f"the new {begin.word.lower()}")
+    columns = None
+    if reader.skip("("):
+        columns = tuple(reader.in_brackets(lambda: _column(reader, begin.word)))
+        _check_columns(reader, columns, begin.word, at)
+    options = _options(reader)
+    if not reader.skip("AS"):
+        return Create(reader.text, at, begin.word, name, columns, options, is_replacing, if_missing)
+    if is_replacing or if_missing:
+        words = "OR REPLACE" if is_replacing else "IF NOT EXISTS"
+        reader.refuse(
+            f"a {begin.word.lower()} with a query has no {words}. Next step: TERMINATE its query "
+            "and DROP it, then create it anew",
+            begin.at,
+        )
+    if columns is not None:
+        reader.refuse("with AS SELECT the columns are those of the query", at)
+    query, query_at, key = _written_query(reader)
+    if key is not None and begin.word == "TABLE":
+        reader.refuse("the key of a table is its column in GROUP BY, not in PARTITION BY", query_at)
+    return CreateAs(reader.text, at, begin.word, name, options, query, query_at, key)
+
+
+def _column(reader: Reader, of: str) -> Column:
+    begin = reader.next
+    name = reader.name("a column")
+    if name.startswith("_"):
+        reader.refuse("names with _ before them are of the record: _topic, _offset, ...", begin.at)
+    column = Column(name, read_type(reader))
+    if reader.skip("PRIMARY", "KEY"):
+        if of == "STREAM":
+            reader.refuse("a stream has a KEY, a table a PRIMARY KEY", begin.at)
+        return replace(column, role=Role.PRIMARY_KEY, is_required=True)
+    if reader.skip("KEY"):
+        if of == "TABLE":
+            reader.refuse("a table has a PRIMARY KEY, a stream a KEY", begin.at)
+        return replace(column, role=Role.KEY)
+    if reader.skip("HEADERS"):
+        return replace(column, role=Role.HEADERS)
+    if reader.skip("HEADER", "("):
+        if reader.next.kind is not Kind.TEXT:
+            reader.refuse("the name of a header should be here, in single quotes")
+        header = reader.take().value
+        reader.expect(")")
+        return replace(column, role=Role.HEADER, header=header)
+    return replace(column, is_required=reader.skip("NOT", "NULL"))
+
+
+def _check_columns(reader: Reader, columns: tuple[Column, ...], of: str, at: int) -> None:
+    names = [each.name.lower() for each in columns]
+    if twice := [name for name in names if names.count(name) > 1]:
+        reader.refuse(f"the column {twice[0]} is there twice", at)
+    keys = [each for each in columns if each.role in (Role.KEY, Role.PRIMARY_KEY)]
+    if len(keys) > 1:
+        reader.refuse(f"{keys[1].name} is a second key: a record has one", at)
+    if keys and not isinstance(keys[0].kind, str):
+        reader.refuse(f"the key {keys[0].name} is of a plain type, such as STRING or BIGINT", at)
+    if of == "TABLE" and not keys:
+        reader.refuse("a table has a PRIMARY KEY: id STRING PRIMARY KEY", at)
+    for each in columns:
+        if each.role is Role.HEADERS:
+            _check_headers(reader, each, at)
+        if each.role is Role.HEADER and each.kind not in ("binary", "string"):
+            reader.refuse(f"{each.name}: the content of a header is BYTES or STRING", at)
+
+
+def _check_headers(reader: Reader, column: Column, at: int) -> None:
+    wanted = Reader("ARRAY<STRUCT<key STRING, value BYTES>>")
+    if column.kind != read_type(wanted):
+        reader.refuse(f"{column.name}: all headers are an {wanted.text}", at)
+
+
+# WITH
+
+
+def _options(reader: Reader) -> Options:
+    if not reader.skip("WITH", "("):
+        return Options()
+    found: dict[str, Token] = {}
+
+    def option() -> None:
+        name = reader.next
+        key = (name.word or name.text.strip("'`").upper()).replace(".", "_")
+        if key not in OPTIONS:
+            near = difflib.get_close_matches(key, OPTIONS, 1)
+            reader.refuse(
+                f"there is no option {name.text}"
+                + (f": is it {near[0]}?" if near else "")
+                + f" There are {', '.join(OPTIONS)}"
+            )
+        if key in found:
+            reader.refuse(f"the option {key} is there twice")
+        reader.take()
+        reader.expect("=")
+        if reader.next.kind not in (Kind.TEXT, Kind.NUMBER):
+            reader.refuse(f"the value of {key} should be here: 'text' or a number")
+        found[key] = reader.take()
+
+    reader.in_brackets(option)
+    return _read_options(reader, found)
+
+
+def _read_options(reader: Reader, found: dict[str, Token]) -> Options:
+    def text(key: str) -> str | None:
+        token = found.get(key)
+        if token is None:
+            return None
+        value = token.value if token.kind is Kind.TEXT else token.text
+        if not value:
+            reader.refuse(f"the value of {key} is empty", token.at)
+        return value
+
+    def number(key: str, most: int) -> int | None:
+        value = text(key)
+        if value is not None and not (value.isdecimal() and 1 <= int(value) <= most):
+            reader.refuse(f"{key} is a whole number from 1 to {most}", found[key].at)
+        return None if value is None else int(value)
+
+    given = text("VALUE_FORMAT")
+    if given is not None and given.lower() not in set(Format):
+        reader.refuse(
+            f"there is no format {given}. There are {', '.join(Format)}", found["VALUE_FORMAT"].at
+        )
+    if (text("KEY_FORMAT") or "string").lower() != "string":
+        reader.refuse("a key is the text of its value: KEY_FORMAT='string'", found["KEY_FORMAT"].at)
+    delimiter = text("VALUE_DELIMITER")
+    if delimiter is not None:
+        delimiter = DELIMITERS.get(delimiter.upper(), delimiter)
+        if len(delimiter) != 1 or given is None or given.lower() != Format.DELIMITED:
+            reader.refuse(
+                "VALUE_DELIMITER is one letter, SPACE or TAB, of VALUE_FORMAT='delimited'",
+                found["VALUE_DELIMITER"].at,
+            )
+    return Options(
+        text("KAFKA_TOPIC"),
+        None if given is None else Format(given.lower()),
+        number("PARTITIONS", 100_000),
+        number("REPLICAS", 1000),
+        text("TIMESTAMP"),
+        text("WATERMARK"),
+        delimiter,
+    )
+
+
+# INSERT
+
+
+def _insert(reader: Reader) -> Statement:
+    reader.take()
+    reader.expect("INTO")
+    at = reader.next.at
+    name = reader.name("a stream")
+    columns = None
+    if reader.skip("("):
+        columns = tuple(reader.in_brackets(lambda: reader.name("a column")))
+    if not reader.skip("VALUES"):
+        if columns is not None:
+            reader.refuse("VALUES should be here: INSERT INTO ... SELECT names its columns with AS")
+        query, query_at, key = _written_query(reader)
+        if key is not None:
+            reader.refuse(f"INSERT INTO has no PARTITION BY: the key is that of {name}", query_at)
+        return InsertQuery(reader.text, at, name, query, query_at)
+    rows = [_row(reader)]
+    while reader.skip(","):
+        rows.append(_row(reader))
+    return InsertValues(reader.text, at, name, columns, rows)
+
+
+def _row(reader: Reader) -> list[object]:
+    reader.expect("(")
+    return reader.in_brackets(reader.value)

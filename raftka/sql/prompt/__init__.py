@@ -1,0 +1,1 @@
+"""The prompt `raftka sql`: reads statements, shows answers. Knows no Spark."""

@@ -1,0 +1,1 @@
+"""The SQL server: a process with one Spark, and its door, which speaks HTTP."""

@@ -1,0 +1,121 @@
+"""The one session of the server. It opens in a thread of its own: the door answers already."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Protocol
+
+from raftka.json_values import JsonObject
+from raftka.sql.answers import Answer, Words
+
+
+class SqlSession(Protocol):
+    """A session as the server needs it; raftka/sql/session.py has the real one."""
+
+    @property
+    def has_queries(self) -> bool:
+        """Return whether queries go on without a client: then the server does not end when idle."""
+
+    def execute(self, text: str, limit: int | None = None) -> Answer:
+        """`limit`: of the rows of an answer that ends; a live one goes on. Raises PipelineError."""
+
+    def words(self) -> Words: ...
+
+    def close(self) -> None: ...
+
+
+class State(Enum):
+    IDLE = "idle"  # no statement has come yet
+    STARTING = "starting"
+    READY = "ready"
+    FAILED = "failed"  # the next statement tries again
+    ENDED = "ended"
+
+
+NEXT: Mapping[State, frozenset[State]] = {
+    State.IDLE: frozenset({State.STARTING, State.ENDED}),
+    State.STARTING: frozenset({State.READY, State.FAILED, State.ENDED}),
+    State.READY: frozenset({State.ENDED}),
+    State.FAILED: frozenset({State.STARTING, State.ENDED}),
+    State.ENDED: frozenset(),
+}
+
+
+class EngineFailed(Exception):
+    """Spark did not start. The text is for the user."""
+
+
+class Engine:
+    """For many threads."""
+
+    def __init__(
+        self, open_session: Callable[[], SqlSession], cause_of: Callable[[Exception], str] = str
+    ) -> None:
+        """`cause_of`: returns a sentence for an error of `open_session`."""
+        self._open, self._cause_of = open_session, cause_of
+        self._changed = threading.Condition()
+        self._state = State.IDLE
+        self._session: SqlSession | None = None
+        self._began = time.monotonic()  # when the state was entered
+        self._failure = ""
+
+    def start(self) -> None:
+        """Return at once; the session opens, unless it is open or opens already."""
+        with self._changed:
+            if self._state in (State.IDLE, State.FAILED):
+                self._enter(State.STARTING)
+                threading.Thread(target=self._run, name="sql-engine", daemon=True).start()
+
+    def session(self) -> SqlSession:
+        """Return the session when it is open. Raises EngineFailed. Blocks."""
+        self.start()
+        with self._changed:
+            self._changed.wait_for(lambda: self._state is not State.STARTING)
+            if self._session is None:
+                raise EngineFailed(self._failure or "the SQL server ends")
+            return self._session
+
+    def health(self) -> JsonObject:
+        """Return the state, since how many seconds, and why it failed."""
+        with self._changed:
+            return {
+                "state": self._state.value,
+                "seconds": round(time.monotonic() - self._began, 3),
+                "message": self._failure,
+            }
+
+    @property
+    def has_queries(self) -> bool:
+        session = self._session
+        return session is not None and session.has_queries
+
+    def close(self) -> None:
+        """Close the session. One that is still opening is left to the end of the process."""
+        with self._changed:
+            session, self._session = self._session, None
+            if self._state is not State.ENDED:
+                self._enter(State.ENDED)
+        if session is not None:
+            session.close()
+
+    def _enter(self, state: State, failure: str = "") -> None:
+        assert state in NEXT[self._state], (self._state, state)
+        self._state, self._failure = state, failure
+        self._began = time.monotonic()
+        self._changed.notify_all()
+
+    def _run(self) -> None:
+        try:
+            session = self._open()
+        except Exception as error:
+            with self._changed:
+                if self._state is State.STARTING:
+                    self._enter(State.FAILED, self._cause_of(error))
+            return
+        with self._changed:
+            if self._state is State.STARTING:
+                self._session = session
+                self._enter(State.READY)
+                return
+        session.close()

@@ -1,0 +1,309 @@
+"""A session of SQL: statements in, answers out.
+
+The session of a server keeps persistent queries running; any other one answers questions and
+changes streams and tables.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from raftka.pipeline.records.registry_client import RegistryAccess
+from raftka.pipeline.topics.brokers import Brokers
+from raftka.sql import topics
+from raftka.sql.answers import Answer, Words, table
+from raftka.sql.catalog import Stream
+from raftka.sql.context import Context, StartSpark, start_java
+from raftka.sql.hosting import QueryHost, shown_queries
+from raftka.sql.language import StatementError, parse
+from raftka.sql.language.statements import (
+    Column,
+    Control,
+    Create,
+    CreateAs,
+    Describe,
+    Drop,
+    Format,
+    InsertQuery,
+    InsertValues,
+    Options,
+    Print,
+    Query,
+    Role,
+    Show,
+)
+from raftka.sql.language.types import type_text
+from raftka.sql.registered import registered_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MOST_WORDS = 10_000  # of each kind, for completion
+MOST_SHOWN = 50  # names in an error
+
+
+class Session:
+    """May be used by several threads. Raises StatementError and PipelineError."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        config: Path | None = None,
+        *,
+        master: str | None = None,
+        settings: Mapping[str, str] | None = None,
+        log: Path | None = None,
+        registry: RegistryAccess | None = None,
+        state: Path | None = None,
+        start_spark: StartSpark | None = None,
+    ) -> None:
+        """`config`: a file with client properties. `master`, `settings`: Spark's. `log`: where
+        Java prints. `registry`: None: that of the environment. `state`: the folder of a server,
+        which then runs its queries. `start_spark`: starts Spark in another way, given the
+        descriptor that Java is to hold.
+        """
+        start = start_spark or partial(
+            start_java, log or (None if state is None else state / "spark.log"), master, settings
+        )
+        self._context = Context(bootstrap, config, registry, start)
+        self._functions: list[str] = []
+        self._host = None if state is None else QueryHost(self._context, state)
+
+    @property
+    def has_queries(self) -> bool:
+        """Return whether queries go on without a client."""
+        return self._host is not None and self._host.has_queries
+
+    def wait_for_spark(self) -> None:
+        """Wait until Spark was started, for the session of a server. Raise the error of its
+        start.
+        """
+        if self._host is not None:
+            self._host.wait_for_spark()
+
+    def close(self) -> None:
+        """End the queries between two batches; their checkpoints stay. Spark stays."""
+        host, self._host = self._host, None
+        if host is not None:
+            host.close()
+        self._context.close()
+
+    def execute(self, text: str, limit: int | None = None) -> Answer:
+        """Do one statement. `limit`: rows of the answer at most."""
+        statement = parse(text)
+        match statement:
+            case Query():
+                return self._query(statement, limit)
+            case Print():
+                return self._print(statement, limit)
+            case Show():
+                return self._show(statement)
+            case Describe():
+                return self._describe(statement)
+            case Create():
+                return self._create(statement)
+            case CreateAs() | InsertQuery() | Control():
+                if self._host is None:
+                    raise StatementError(
+                        "queries that go on are run by a server. Next step: give this statement "
+                        "to the prompt of `raftka sql`",
+                        text,
+                        statement.at,
+                    )
+                return self._host.execute(statement)
+            case InsertValues():
+                return self._insert(statement)
+            case Drop():
+                return self._drop(statement)
+        raise AssertionError(f"{type(statement).__name__} is a statement that is not done")
+
+    def words(self) -> Words:
+        """Return words to complete; functions when Spark is there."""
+        catalog = self._context.catalog()
+        spark = self._context.spark_if_started
+        if spark is not None and not self._functions:
+            self._functions = [str(row[0]) for row in spark.sql("SHOW FUNCTIONS").collect()]
+        with self._context.brokers() as brokers:
+            names = list(brokers.names())
+        streams = [each for kind in ("STREAM", "TABLE") for each in catalog.streams(kind)]
+        fields = {column.name for each in streams for column in each.columns}
+        return Words(
+            names[:MOST_WORDS],
+            [*(each.name for each in streams), *(each.name for each in catalog.queries())],
+            sorted(fields)[:MOST_WORDS],
+            self._functions,
+        )
+
+    # questions
+
+    def _spark(self) -> "SparkSession":
+        self.wait_for_spark()
+        return self._context.spark()
+
+    def _query(self, query: Query, limit: int | None) -> Answer:
+        spark = self._spark()
+        from raftka.sql.engine.questions import pull, push
+
+        with self._context.brokers() as brokers:
+            sources = self._context.sources(brokers)
+            if query.is_push:
+                return push(spark, query, sources, query.limit)
+            return pull(spark, query, sources, limit)
+
+    def _print(self, statement: Print, limit: int | None) -> Answer:
+        brokers = self._context.open_brokers()
+        if statement.topic not in brokers.topics([statement.topic]):
+            known = ", ".join(brokers.names()[:MOST_SHOWN]) or "none"
+            brokers.close()
+            raise StatementError(
+                f"there is no topic {statement.topic}. There are: {known}",
+                statement.text,
+                statement.at,
+            )
+        return topics.print_topic(
+            brokers,
+            statement.topic,
+            self._context.registry,
+            from_beginning=statement.from_beginning,
+            limit=statement.limit or limit,
+        )
+
+    def _show(self, statement: Show) -> Answer:
+        if statement.what == "TOPICS":
+            with self._context.brokers() as brokers:
+                return topics.show_topics(brokers)
+        if statement.what == "FUNCTIONS":
+            rows = self._spark().sql("SHOW FUNCTIONS").collect()
+            return table((("function", "STRING"),), [[row[0]] for row in rows])
+        catalog = self._context.catalog()
+        if statement.what == "QUERIES":
+            return shown_queries(catalog, self._host)
+        rows = [
+            [each.name, each.topic, str(each.format), "" if each.key is None else each.key.name]
+            for each in catalog.streams(statement.what.removesuffix("S"))
+        ]
+        names = ("name", "topic", "format", "key")
+        return table([(name, "STRING") for name in names], rows)
+
+    def _describe(self, statement: Describe) -> Answer:
+        catalog = self._context.catalog()
+        stream = catalog.stream(statement.name)
+        columns = (("column", "STRING"), ("type", "STRING"), ("from", "STRING"))
+        if stream is not None:
+            rows = [[each.name, type_text(each.kind), _origin(each)] for each in stream.columns]
+            note = f"{stream.kind.lower()} over the topic {stream.topic}, {stream.format}"
+            if statement.is_extended:
+                users = ", ".join(catalog.users(stream.name)) or "no query"
+                note += f"; read or written by {users}. {stream.text}"
+            return table(columns, rows, note)
+        with self._context.brokers() as brokers:
+            if statement.name in brokers.topics([statement.name]):
+                rows = [[name, kind, ""] for name, kind in topics.DESCRIBED]
+                return table(columns, rows, "a topic without a stream: its records as text")
+            names = [*(each.name for each in catalog.entries.values()), *brokers.names()]
+        raise StatementError(
+            f"there is no stream, table or topic {statement.name}. There are: "
+            f"{', '.join(names[:MOST_SHOWN]) or 'none'}",
+            statement.text,
+            statement.at,
+        )
+
+    # changes
+
+    def _create(self, statement: Create) -> Answer:
+        def refuse(message: str) -> StatementError:
+            return StatementError(message, statement.text, statement.at)
+
+        with self._context.brokers() as brokers, self._context.changing() as change:
+            found = change.catalog.entries.get(statement.name.lower())
+            if found is not None and statement.if_missing and isinstance(found, Stream):
+                return Answer(note=f"{found.name} is there already")
+            if found is not None and not (statement.is_replacing and isinstance(found, Stream)):
+                raise refuse(
+                    f"{found.name} is there already. Next step: CREATE OR REPLACE, or DROP it first"
+                )
+            if users := change.catalog.users(statement.name):
+                raise refuse(f"{users[0]} uses {statement.name}. Next step: TERMINATE {users[0]}")
+            options = replace(
+                statement.options,
+                topic=statement.options.topic or statement.name,
+                format=statement.options.format or Format.JSON,
+            )
+            columns = self._columns(statement, options)
+            stream = Stream(statement.kind, statement.name, columns, options)
+            self._context.check_options(stream, statement)
+            self._ensure_topic(brokers, stream, refuse)
+            change.commit({stream.name: stream})
+        return Answer(
+            note=f"{stream.name} is a {stream.kind.lower()} over the topic {stream.topic}"
+        )
+
+    def _columns(self, statement: Create, options: Options) -> tuple[Column, ...]:
+        """Return the columns of the statement; of the value, if it has none, those of the
+        registry.
+        """
+        given = statement.columns or ()
+        has_schema = options.format in (Format.AVRO, Format.PROTOBUF)
+        if any(each.role is Role.VALUE for each in given) or (given and not has_schema):
+            return given
+        if options.format is Format.DELIMITED:
+            raise StatementError(
+                "a delimited record has no names in it. Next step: name the columns",
+                statement.text,
+                statement.at,
+            )
+        found = registered_columns(
+            self._context.registry, str(options.topic), options.format or Format.JSON
+        )
+        taken = {each.name.lower() for each in given}
+        return (*given, *(each for each in found if each.name.lower() not in taken))
+
+    def _ensure_topic(
+        self, brokers: Brokers, stream: Stream, refuse: Callable[[str], StatementError]
+    ) -> None:
+        if stream.topic in brokers.topics([stream.topic]):
+            return
+        if stream.options.partitions is None:
+            raise refuse(
+                f"there is no topic {stream.topic}. Next step: WITH (PARTITIONS=1) makes it"
+            )
+        self._context.make_topic(brokers, stream)
+
+    def _insert(self, statement: InsertValues) -> Answer:
+        target = self._context.target(self._context.catalog(), statement.name, statement)
+        with self._context.brokers() as brokers:
+            count = topics.insert(brokers, target, statement, self._context.registry)
+        return Answer(note=f"{count} {'row' if count == 1 else 'rows'} written to {target.topic}")
+
+    def _drop(self, statement: Drop) -> Answer:
+        with self._context.brokers() as brokers, self._context.changing() as change:
+            found = change.catalog.stream(statement.name)
+            if found is None and statement.if_there:
+                return Answer(note=f"there is no {statement.name}")
+            if found is None or found.kind != statement.kind:
+                known = [each.name for each in change.catalog.streams(statement.kind)]
+                raise StatementError(
+                    f"there is no {statement.kind.lower()} {statement.name}. There are: "
+                    f"{', '.join(known) or 'none'}",
+                    statement.text,
+                    statement.at,
+                )
+            if users := change.catalog.users(found.name):
+                raise StatementError(
+                    f"{users[0]} uses {found.name}. Next step: TERMINATE {users[0]}",
+                    statement.text,
+                    statement.at,
+                )
+            change.commit({found.name: None})
+            if statement.deletes_topic:
+                topics.remove_topic(brokers, found.topic)
+        end = f", and its topic {found.topic}" if statement.deletes_topic else ""
+        return Answer(note=f"{found.name} is dropped{end}")
+
+
+def _origin(column: Column) -> str:
+    if column.role is Role.HEADER:
+        return f"HEADER('{column.header}')"
+    return str(column.role)

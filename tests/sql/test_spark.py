@@ -1,0 +1,121 @@
+"""The SQL server with real Spark: a process that programs start, on a real cluster."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip(
+    "pyspark",
+    reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+)
+
+import raftka.sql
+from raftka.sql.client import Connection, Rows, SqlError
+from raftka.sql.server.launch import Wanted
+from raftka.testing import Cluster
+from tests.kit.checkout import FROM_CHECKOUT
+from tests.kit.sql_server import kill
+
+RECORDS = 50
+
+
+@pytest.fixture(scope="module")
+def connection(
+    raftka_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Connection]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        raftka_cluster.create_topic("trucks", partitions=2)
+        records = "".join(f"truck {n}\n" for n in range(RECORDS))
+        command = [sys.executable, "-m", "raftka.cli", "produce", "trucks", "-b"]
+        subprocess.run(
+            [*command, raftka_cluster.bootstrap_servers],
+            input=records,
+            text=True,
+            check=True,
+            env=FROM_CHECKOUT,
+        )
+        connection = raftka.sql.connect(raftka_cluster.bootstrap_servers)
+        yield connection
+        address = Wanted(raftka_cluster.bootstrap_servers).folder.address()
+        assert address is not None
+        os.kill(address.pid, signal.SIGTERM)
+
+
+def test_a_topic_is_asked_in_sql(connection: Connection) -> None:
+    rows = connection.execute("select count(*) as n, max(offset) as last from `trucks`")
+
+    assert [row["n"] for row in rows] == [RECORDS]
+    assert [each.name for each in rows.columns] == ["n", "last"]
+    assert connection.health()["state"] == "ready"
+    assert "trucks" in connection.words().topics
+    assert "upper" in connection.words().functions
+
+
+def test_values_of_all_kinds_are_json(connection: Connection) -> None:
+    (row,) = connection.execute(
+        "select 1.5bd as d, date'2026-01-02' as day, array(1, 2) as a, named_struct('x', null) "
+        "as s, cast('NaN' as double) as nan, x'00ff' as b"
+    )
+
+    assert row == {
+        "d": "1.5",
+        "day": "2026-01-02",
+        "a": [1, 2],
+        "s": {"x": None},
+        "nan": "nan",
+        "b": "\x00\\xff",
+    }
+
+
+def test_errors_of_spark_are_sentences(connection: Connection) -> None:
+    with pytest.raises(SqlError, match=r"topic nothing\. There are: trucks\n.*\n +\^$"):
+        connection.execute("select * from nothing")
+
+
+def test_a_server_that_was_killed_goes_on_with_the_next_program(
+    connection: Connection, raftka_cluster: Cluster
+) -> None:
+    kill(Wanted(raftka_cluster.bootstrap_servers))
+
+    after = raftka.sql.connect(raftka_cluster.bootstrap_servers)
+
+    assert [row["n"] for row in after.execute("select count(*) as n from `trucks`")] == [RECORDS]
+
+
+def test_the_log_of_java_is_in_the_folder(connection: Connection, raftka_cluster: Cluster) -> None:
+    list(raftka.sql.connect(raftka_cluster.bootstrap_servers).execute("select 1"))
+
+    folder: Path = Wanted(raftka_cluster.bootstrap_servers).folder.path
+    assert (folder / "spark.log").exists()
+
+
+def test_streams_go_on_with_a_server_that_was_killed(
+    connection: Connection, raftka_cluster: Cluster
+) -> None:
+    def execute(text: str) -> Rows:
+        return raftka.sql.connect(raftka_cluster.bootstrap_servers).execute(text)
+
+    for text in (
+        "create stream speeds (truck int, speed double) with (kafka_topic='speeds', partitions=1)",
+        "create stream fast with (partitions=1) as select * from speeds where speed > 80",
+    ):
+        list(execute(text))
+    live = execute("select truck from fast emit changes from beginning")
+    assert live.is_live
+    list(execute("insert into speeds values (1, 81.5), (2, 60.0)"))
+    assert next(live) == {"truck": 1}
+    live.close()
+
+    kill(Wanted(raftka_cluster.bootstrap_servers))
+
+    list(execute("insert into speeds values (3, 99.0)"))
+    with execute("select truck from fast emit changes from beginning") as rows:
+        assert [next(rows)["truck"], next(rows)["truck"]] == [1, 3]
+    with pytest.raises(SqlError, match="\\^"):
+        execute("creat stream x")
