@@ -31,7 +31,7 @@ def three() -> Iterator[Stage]:
     """A topic of ten records on three nodes; no follower is slower than its leader's longest wait
     makes it.
     """
-    with Stage(3, replica_fetch_wait_max_ms="20000", replica_lag_time_max_ms="3000") as stage:
+    with Stage(3, replica_fetch_wait_max_ms="20000", replica_lag_time_max_ms="20000") as stage:
         stage.create("t", replication_factor=3)
         fill(stage)
         stage.wait(lambda: len(leader_state(stage).isr) == 3)

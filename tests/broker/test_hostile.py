@@ -68,7 +68,8 @@ class Target(NamedTuple):
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[Target]:
-    with running(nodes=1) as processes:
+    # times of records here are long ago, and a machine under load takes minutes for this file
+    with running(nodes=1, settings={"log.retention.ms": "-1"}) as processes:
         target = Target(processes)
         with target.line() as line:
             request = CREATE_TOPICS.request
