@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from raftka.broker.share import share_fetch
 from raftka.broker.share.dead_letters import _Lane
 from raftka.broker.share.partitions import LedSharePartition, ShareLeader, State
 from raftka.broker.share.share_fetch import LogBatches
@@ -190,10 +189,10 @@ def aborted_records_are_delivered(init: Any) -> Any:
     return bug
 
 
-@mutant(share_fetch, "readable_end")
+@mutant(LedSharePartition, "readable_end")
 def records_are_delivered_before_their_commit(_: Any) -> Any:
     """A group that reads what is committed is given records of open transactions."""
-    return lambda share: share.partition.high_watermark
+    return property(lambda self: self.partition.high_watermark)
 
 
 @mutant(SharePartition, "expire")
