@@ -90,7 +90,8 @@ class SqlSite:
 
     def show_health(self, _request: Request, _id: str, reply: Reply) -> None:
         statements = len(self.work.statements)
-        limits = {each.name: {"value": each.value, "hits": self._hits[each.name]} for each in ALL}
+        hits = self._hits + self._engine.limit_hits
+        limits = {each.name: {"value": each.value, "hits": hits[each.name]} for each in ALL}
         health = {**self._engine.health(), "statements": statements, "limits": limits}
         reply(respond(200, encode_json(health)))
 
