@@ -200,7 +200,7 @@ def test_paths_and_methods_that_are_none_are_refused(server: SqlServer) -> None:
     told = ask(server, "PUT", "/statements")
     assert told == (
         405,
-        {"error": "METHOD_NOT_ALLOWED", "message": "this path takes GET, POST"},
+        {"error": "METHOD_NOT_ALLOWED", "message": "this path takes GET, HEAD, OPTIONS, POST"},
     )
 
 
