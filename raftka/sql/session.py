@@ -229,7 +229,8 @@ class Session:
             if statement.name in brokers.topics([statement.name]):
                 rows = [[name, kind, ""] for name, kind in topics.DESCRIBED]
                 return table(columns, rows, "a topic without a stream: its records as text")
-            names = [*(each.name for each in catalog.entries.values()), *brokers.names()]
+            known = [*(each.name for each in catalog.entries.values()), *brokers.names()]
+            names = list(dict.fromkeys(known))
         raise StatementError(
             f"there is no stream, table or topic {statement.name}. There are: "
             f"{', '.join(names[:MOST_SHOWN]) or 'none'}",

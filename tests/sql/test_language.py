@@ -138,7 +138,7 @@ def test_create_stream_as_select_and_inserts() -> None:
     [
         ("SELCT 1", "SELCT", "Is it SELECT?"),
         ("SELECT ';' ; SELECT 1", "SELECT", "one at a time"),
-        ("SET 'a' = 'b'", "SET", "There are: SELECT, CREATE STREAM"),
+        ("SET 'a' = 'b'", "SET", "begins with SET. There are: SELECT, CREATE STREAM"),
         ("CREATE TYPE x AS STRING", "TYPE", "CREATE TYPE is not there"),
         ("CREATE TABLE t AS SELECT a FROM b PARTITION BY a", "SELECT", "its column in GROUP BY"),
         ("CREATE STREAM s (a FLOT)", "FLOT", "is no type"),
@@ -170,6 +170,7 @@ def test_create_stream_as_select_and_inserts() -> None:
         ("SELECT 'a", "'a", "has no end"),
         ("SELECT 1 /* a", "/*", "has no end"),
         ("DROP STREAM", "", "the name of a stream"),
+        ("PRINT a.b-c", "a.b", "PRINT 'a.b-c'"),
         ("SHOW THINGS", "THINGS", "STREAMS or TABLES"),
     ],
 )
