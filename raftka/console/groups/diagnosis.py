@@ -449,7 +449,7 @@ def _trend(facts: Facts, thresholds: Thresholds, *, is_blocked: bool) -> Iterato
     passed_s = last.at_s - first.at_s
     if passed_s < thresholds.trend:
         return
-    come, read = (last.ends - first.ends) / passed_s, (last.committed - first.committed) / passed_s
+    come, read = (last.ends - first.ends) / passed_s, (last.done - first.done) / passed_s
     if read > 0 and last.lag > first.lag:
         yield Finding(
             "falls_behind",

@@ -156,7 +156,8 @@ def read_facts(
     bounds = _Bounds(view, metadata, {*committed, *readers})
     now_s = now()
     state = group.state if group is not None else listed.state if listed is not None else ""
-    seen = histories.see(now_s, group_id, state, group, (committed, bounds.ends))
+    lags = {where: each.lag for where, each in (shares or {}).items() if each.lag is not None}
+    seen = histories.see(now_s, group_id, state, group, (committed, bounds.ends), lags)
     partitions = [
         bounds.facts(where, committed.get(where), readers.get(where, ()), seen.still.get(where))
         for where in sorted({*committed, *readers})

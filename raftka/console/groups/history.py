@@ -19,6 +19,7 @@ REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning
 STABLE = "Stable"
 LEAST_SAMPLE_S = 0.5  # between two readings that are kept
 LIST_S = 60.0  # a list of groups is never older
+NO_LAGS: Mapping[Where, int] = {}
 CHURN_S = 600.0  # the time in which rebalances are counted
 
 
@@ -32,7 +33,7 @@ class Event(NamedTuple):
 
 class Sample(NamedTuple):
     at_s: float
-    committed: int  # the sum of the committed offsets
+    done: int  # the ends less the lag: for most groups the sum of the committed offsets
     ends: int  # of the partitions with a committed offset
     lag: int
     partitions: int  # with a committed offset: sums of other ones are not compared
@@ -118,7 +119,11 @@ class GroupHistory:
         return Since(at_s, at_s > self.first_s)
 
     def see_offsets(
-        self, at_s: float, committed: Mapping[Where, int], ends: Mapping[Where, int]
+        self,
+        at_s: float,
+        committed: Mapping[Where, int],
+        ends: Mapping[Where, int],
+        lags: Mapping[Where, int],
     ) -> None:
         """Note which committed offsets moved, and one sample of their sums."""
         for where, offset in committed.items():
@@ -131,15 +136,11 @@ class GroupHistory:
             return  # a sum without some ends would be a jump
         if len(self.samples) > 1 and at_s - self.samples[-2].at_s < LEAST_SAMPLE_S:
             self.samples.pop()
-        self.samples.append(
-            Sample(
-                at_s,
-                sum(committed.values()),
-                sum(ends[where] for where in committed),
-                sum(max(0, ends[where] - offset) for where, offset in committed.items()),
-                len(committed),
-            )
+        lag = sum(
+            lags.get(where, max(0, ends[where] - offset)) for where, offset in committed.items()
         )
+        end = sum(ends[where] for where in committed)
+        self.samples.append(Sample(at_s, end - lag, end, lag, len(committed)))
 
     def rebalances(self, since_s: float) -> int:
         """Count the times that the group left STABLE for a rebalance since then."""
@@ -180,9 +181,11 @@ class Histories:
         state: str,
         group: DescribedGroup | None,
         offsets: tuple[Mapping[Where, int], Mapping[Where, int]],
+        lags: Mapping[Where, int] = NO_LAGS,
     ) -> Seen:
         """Note a reading of a group, and return what was seen until now. `group`: None for a type
-        that is not described. `offsets`: committed ones, and ends.
+        that is not described. `offsets`: committed ones, and ends. `lags`: of a share group, whose
+        records are done in any order; of others they are ends less committed offsets.
         """
         with self._lock:
             history = self._of.get(group_id) or self._new(group_id, at_s, state)
@@ -191,7 +194,7 @@ class Histories:
             history.see_state(at_s, state)
             if group is not None:
                 history.see_members(at_s, group)
-            history.see_offsets(at_s, *offsets)
+            history.see_offsets(at_s, *offsets, lags)
             return Seen(
                 at_s - history.first_s,
                 history.state_since,

@@ -35,7 +35,7 @@ def test_a_reading_without_all_ends_is_no_sample() -> None:
     histories = Histories()
     see(histories, 100.0, "Stable", 5, None)
     seen = see(histories, 101.0, "Stable", 7, 9)
-    assert [(each.committed, each.ends, each.lag) for each in seen.samples] == [(7, 9, 2)]
+    assert [(each.done, each.ends, each.lag) for each in seen.samples] == [(7, 9, 2)]
     assert seen.still == {PLACE: Since(101.0, True)}
 
 
@@ -44,4 +44,11 @@ def test_readings_that_follow_quickly_are_one_sample() -> None:
     for at in range(20):
         seen = see(histories, 100.0 + at / 10, "Stable", at, 30)
     assert len(seen.samples) <= 6
-    assert seen.samples[-1].committed == 19
+    assert seen.samples[-1].done == 19
+
+
+def test_records_done_behind_the_start_of_a_share_group_are_no_lag() -> None:
+    group = DescribedGroup("share", "Stable", "simple", [], 1)
+    offsets = ({PLACE: 2}, {PLACE: 9})
+    seen = Histories().see(100.0, "shared", "Stable", group, offsets, {PLACE: 3})
+    assert [(each.done, each.ends, each.lag) for each in seen.samples] == [(6, 9, 3)]
