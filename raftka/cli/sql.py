@@ -25,7 +25,12 @@ class Asking(Noun):
         return super().get_command(ctx, cmd_name) or self.commands["ask"]
 
     def _with_verb(self, args: list[str]) -> list[str]:
-        return args if args and args[0] in self.commands else ["ask", *args]
+        """Connection options, which take a value each, may stand before a verb."""
+        names = {name for each in self.params for name in each.opts}
+        at = 0
+        while at < len(args) and args[at].partition("=")[0] in names:
+            at += 1 if "=" in args[at] else 2
+        return args if at < len(args) and args[at] in self.commands else ["ask", *args]
 
 
 @click.group(cls=Asking)

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from raftka.cli.commands import root
 from raftka.cli.output import INTERRUPTED
 from raftka.sql.client import connect_wanted
 from raftka.sql.server.launch import Wanted
@@ -196,6 +198,9 @@ def test_a_server_is_listed_and_stopped(wanted: Wanted) -> None:
         )
     assert run("stop").returncode == 0
     assert run("stop").stderr.startswith("raftka: no SQL server for localhost:1 runs")
+    for options in (("-b", "localhost:1"), ("--bootstrap-server=localhost:1",)):
+        told = CliRunner().invoke(root, ["sql", *options, "stop"])
+        assert told.stderr.startswith("raftka: no SQL server for localhost:1 runs")
 
 
 def test_a_server_by_hand_has_its_own_token(wanted: Wanted, tmp_path: Path) -> None:
