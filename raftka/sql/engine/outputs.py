@@ -20,6 +20,7 @@ from raftka.pipeline.topics.exactly_once import Part, begin, commit
 from raftka.pipeline.topics.sink import EXACTLY_ONCE, SinkOptions, sink_options, write_task
 from raftka.sql.catalog import Stream
 from raftka.sql.engine.analysis import Asked, sentence_of
+from raftka.sql.language.reader import Reader
 from raftka.sql.language.statements import Column, Format, Role
 from raftka.sql.language.types import type_text
 
@@ -78,13 +79,14 @@ def check_streaming(
         if any(each in mentioned for each in WINDOWS):
             raise asked.error(
                 "a window is written when it is closed, and nothing says how late a record may be. "
-                "Next step: create the stream that is read WITH (WATERMARK='10 seconds')",
+                "Next step: WINDOW ... (..., GRACE PERIOD 10 SECONDS), or create the stream that "
+                "is read WITH (WATERMARK='10 seconds')",
                 place,
             ) from None
         raise asked.error(
             "the rows of a GROUP BY without a window change for ever, and a stream only grows. "
             "Next step: CREATE TABLE ... AS SELECT, which has the newest row of each group, or "
-            "add window(_timestamp, '1 minute') to the GROUP BY",
+            "WINDOW TUMBLING (SIZE 1 MINUTE) before the GROUP BY",
             place,
         ) from None
 
@@ -93,6 +95,17 @@ def key_of_groups(frame: DataFrame, asked: Asked) -> str:
     """Return the column that GROUP BY names: the key of a table. Raise StatementError."""
     root = plan_of(frame)[0]
     groups = root.get("groupingExpressions")
+    if (having := Reader(asked.query).find("HAVING")) is not None:
+        raise asked.error(
+            "a table keeps each of its groups, also one that HAVING would leave out later. Next "
+            "step: leave HAVING out, and ask the table with WHERE",
+            having.at,
+        )
+    if any(each[0].get("name") in WINDOWS for each in groups or ()):
+        raise asked.error(
+            "a table with windows is not there yet. Next step: CREATE STREAM ... AS SELECT, which "
+            "gets each window once, when it is closed"
+        )
     if groups is None or len(groups) != 1:
         raise asked.error(
             "a table has the newest row of each group: its query ends with GROUP BY and one "

@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Callable
 from dataclasses import replace
 
+from raftka.sql.language.dialect import translate
 from raftka.sql.language.errors import StatementError
 from raftka.sql.language.reader import Reader
 from raftka.sql.language.statements import (
@@ -13,6 +14,7 @@ from raftka.sql.language.statements import (
     CreateAs,
     Describe,
     Drop,
+    Explain,
     Format,
     InsertQuery,
     InsertValues,
@@ -48,13 +50,13 @@ FORMS = (
     "PRINT",
     "SHOW",
     "DESCRIBE",
+    "EXPLAIN",
     "DROP STREAM",
     "DROP TABLE",
     "PAUSE",
     "RESUME",
     "TERMINATE",
 )
-WINDOWS = ("TUMBLING", "HOPPING", "SESSION")
 DELIMITERS = {"SPACE": " ", "TAB": "\t"}
 
 
@@ -68,13 +70,14 @@ def parse(text: str) -> Statement:
     first = reader.next
     if first.kind is Kind.END:
         raise StatementError("there is no statement")
-    if first.word in QUERIES or first.text == "(":
+    if _begins_query(first):
         return _query(reader)
     readers: dict[str, Callable[[Reader], Statement]] = {
         "SHOW": _show,
         "LIST": _show,
         "DESCRIBE": _describe,
         "DESC": _describe,
+        "EXPLAIN": _explain,
         "PRINT": _print,
         "CREATE": _create,
         "INSERT": _insert,
@@ -142,6 +145,18 @@ def _drop(reader: Reader) -> Drop:
 # queries
 
 
+def _begins_query(token: Token) -> bool:
+    return token.word in QUERIES or token.text == "("
+
+
+def _explain(reader: Reader) -> Explain:
+    reader.take()
+    at = reader.next.at
+    if _begins_query(reader.next):
+        return Explain(reader.text, at, _query(reader))
+    return Explain(reader.text, at, None, reader.name("a query, or SELECT ...,"))
+
+
 def _query(reader: Reader) -> Query:
     begin = reader.next
     query, _ = spark_part(reader)
@@ -156,36 +171,30 @@ def _query(reader: Reader) -> Query:
 
 def spark_part(reader: Reader) -> tuple[str, int]:
     """Take a query up to PARTITION BY or EMIT; return it and its place. Raise StatementError for
-    the words of ksqlDB in it that Spark has others for.
+    the words of ksqlDB in it that Spark has no others for.
     """
     begin = reader.next
-    for window in WINDOWS:
-        if (found := reader.find("WINDOW", window)) is not None:
-            reader.refuse(
-                f"WINDOW {window} is a function here. Next step: GROUP BY {_spark_window(window)}",
-                found.at,
-            )
     if (found := reader.find("EMIT", "FINAL")) is not None:
         reader.refuse(
-            "EMIT FINAL is not there: a stream's windows are written when they are closed", found.at
+            "EMIT FINAL is not there: a stream's windows are written when they are closed. Next "
+            "step: leave it out",
+            found.at,
         )
     ends = [found for words in (("PARTITION", "BY"), ("EMIT", "CHANGES")) if (
         found := reader.find(*words))]  # fmt: skip
     end = min(ends, key=lambda token: token.at, default=None)
     if end is not None:
         reader.jump(end)
-        return reader.text[begin.at : end.at].rstrip(), begin.at
-    while reader.next.kind is not Kind.END:
-        last = reader.take()
-    return reader.text[begin.at : last.end], begin.at
-
-
-def _spark_window(window: str) -> str:
-    return {
-        "TUMBLING": "window(_timestamp, '1 minute')",
-        "HOPPING": "window(_timestamp, '1 minute', '10 seconds')",
-        "SESSION": "session_window(_timestamp, '1 minute')",
-    }[window]
+        query = reader.text[begin.at : end.at].rstrip()
+    else:
+        while reader.next.kind is not Kind.END:
+            last = reader.take()
+        query = reader.text[begin.at : last.end]
+    try:
+        translate(query)  # Spark's words are made anew where the query runs
+    except StatementError as error:
+        reader.refuse(error.message, begin.at + (error.at or 0))
+    return query, begin.at
 
 
 def _written_query(reader: Reader) -> tuple[str, int, str | None]:
