@@ -300,7 +300,8 @@ def _check_no_loop(
     topics = [name if found is None else found.topic for name, found in streams.items()]
     if target.topic.lower() in [topic.lower() for topic in topics]:
         raise StatementError(
-            f"the query reads the topic {target.topic} that it writes: it would never end",
+            f"the query reads the topic {target.topic} that it writes: it would never end. "
+            "Next step: write to another stream",
             statement.text,
             statement.at,
         )

@@ -180,6 +180,8 @@ def test_create_stream_as_select_and_inserts() -> None:
         ("SELECT a FROM b EMIT CHANGES x", "x", "should end here"),
         ("SELECT 'a", "'a", "has no end"),
         ("SELECT 1 /* a", "/*", "has no end"),
+        (f"INSERT INTO s VALUES (-{'9' * 1001})", "9" * 1001, "more than 1000 digits"),
+        (f"PRINT t LIMIT {'9' * 5000}", "9" * 5000, "more than 1000 digits"),
         ("DROP STREAM", "", "the name of a stream"),
         ("SHOW THINGS", "THINGS", "STREAMS or TABLES"),
     ],

@@ -162,18 +162,19 @@ def test_a_table_has_the_newest_row_of_each_group(
     server.execute(f"CREATE STREAM {name} (k STRING, n INT) WITH (PARTITIONS=2)")
     server.execute(f"INSERT INTO {name} VALUES ('a', 1), ('b', 2), (NULL, 9)")
     made = server.execute(
-        f"CREATE TABLE {name}_sums WITH (PARTITIONS=2) AS SELECT sum(n) AS total, upper(k) AS id "
-        f"FROM {name} GROUP BY upper(k) EMIT CHANGES"
+        f"CREATE TABLE {name}_sums WITH (PARTITIONS=2) AS SELECT sum(n) AS total, upper(k) AS id, "
+        f"LATEST_BY_OFFSET(n) AS newest, AS_VALUE(upper(k)) AS copy FROM {name} "
+        "GROUP BY upper(k) EMIT CHANGES"
     )
     assert made.note == f"ctas_{name}_sums writes to the topic {name}_sums"
 
     def table() -> list[Any]:
-        found = server.execute(f"SELECT id, total FROM {name}_sums ORDER BY id")
+        found = server.execute(f"SELECT id, total, newest, copy FROM {name}_sums ORDER BY id")
         return [list(each) for each in found.rows]
 
-    wait(lambda: table() == [["A", 1], ["B", 2]])
+    wait(lambda: table() == [["A", 1, 1, "A"], ["B", 2, 2, "B"]])
     server.execute(f"INSERT INTO {name} VALUES ('a', 10)")
-    wait(lambda: table() == [["A", 11], ["B", 2]])
+    wait(lambda: table() == [["A", 11, 10, "A"], ["B", 2, 2, "B"]])
     assert {each.key for each in cluster.records(f"{name}_sums", read_committed=True)} == {
         b"A",
         b"B",

@@ -104,7 +104,10 @@ def _analyze(
                 raise asked.error(sentence_of(error), _place_of(error, asked)) from None
             name = table_name((error.getMessageParameters() or {})["relationName"])
         if name.lower() in made or len(made) >= MOST_NAMES:
-            raise asked.error(f"{name} cannot be read here", _place(asked.query, name))
+            raise asked.error(
+                f"{name} cannot be read here. Next step: name a stream, a table or a topic",
+                _place(asked.query, name),
+            )
         _make(own, asked, name, sources, mentioned, begin)
         made.append(name.lower())
 

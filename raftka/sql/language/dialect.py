@@ -190,7 +190,7 @@ class _Selects:
         at = reader.next.at
         number = reader.number("a number of SECONDS, MINUTES, ...")
         if number < least:
-            reader.refuse(f"the time begins at {least}", at)
+            reader.refuse(f"the time begins at {least}. Next step: a larger number", at)
         unit = reader.one_of(*UNITS, *(f"{each}S" for each in UNITS))
         return f"{number} {unit.lower()}", number * UNITS[unit.removesuffix("S")]
 
@@ -296,7 +296,11 @@ class _Calls:
         if name in OTHERS:
             reader.refuse(f"{name} is not there. Next step: {OTHERS[name]}", token.at)
         if depth > DEEPEST:
-            reader.refuse(f"calls stand in each other more than {DEEPEST} deep", token.at)
+            reader.refuse(
+                f"calls stand in each other more than {DEEPEST} deep. Next step: "
+                "name parts in a WITH",
+                token.at,
+            )
         arguments = self._arguments(position + 1)
         form = next((each for each in ALIASES[name] if arguments_of(each) == len(arguments)), None)
         if form is None:
@@ -314,7 +318,11 @@ class _Calls:
         for at, part in enumerate(ARGUMENT.split(form)):
             made += written[int(part)] if at % 2 else [Piece(part, token.at, is_own=False)]
         if sum(len(each.text) for each in made) > LONGEST:
-            reader.refuse(f"{name} is more than {LONGEST} characters in Spark's words", token.at)
+            reader.refuse(
+                f"{name} is more than {LONGEST} characters in Spark's words. Next step: "
+                "name parts in a WITH",
+                token.at,
+            )
         return made
 
     def _arguments(self, position: int) -> list[tuple[int, int]]:

@@ -65,7 +65,9 @@ def parse(text: str) -> Statement:
     several = split(text)
     if len(several) > 1:
         at = text.index(several[1], text.index(several[0]) + len(several[0]))
-        raise StatementError("a second statement begins here: give one at a time", text, at)
+        raise StatementError(
+            "a second statement begins here. Next step: give one at a time", text, at
+        )
     reader = Reader(text)
     first = reader.next
     if first.kind is Kind.END:
@@ -161,7 +163,11 @@ def _query(reader: Reader) -> Query:
     begin = reader.next
     query, _ = spark_part(reader)
     if (by := reader.find("PARTITION", "BY")) is not None:
-        reader.refuse("PARTITION BY is of CREATE STREAM name AS SELECT ...", by.at)
+        reader.refuse(
+            "PARTITION BY is of CREATE STREAM. Next step: "
+            "leave it out, or CREATE STREAM name AS SELECT",
+            by.at,
+        )
     is_push = reader.skip("EMIT", "CHANGES")
     from_beginning = is_push and reader.skip("FROM", "BEGINNING")
     limit = _limit(reader) if is_push else None
@@ -237,10 +243,15 @@ def _create(reader: Reader) -> Statement:
             begin.at,
         )
     if columns is not None:
-        reader.refuse("with AS SELECT the columns are those of the query", at)
+        reader.refuse(
+            "with AS SELECT the columns are those of the query. Next step: leave these out", at
+        )
     query, query_at, key = _written_query(reader)
     if key is not None and begin.word == "TABLE":
-        reader.refuse("the key of a table is its column in GROUP BY, not in PARTITION BY", query_at)
+        reader.refuse(
+            "the key of a table is its column in GROUP BY. Next step: leave PARTITION BY out",
+            query_at,
+        )
     return CreateAs(reader.text, at, begin.word, name, options, query, query_at, key)
 
 
@@ -248,15 +259,23 @@ def _column(reader: Reader, of: str) -> Column:
     begin = reader.next
     name = reader.name("a column")
     if name.startswith("_"):
-        reader.refuse("names with _ before them are of the record: _topic, _offset, ...", begin.at)
+        reader.refuse(
+            "names with _ before them are of the record: _topic, _offset, ... Next step: "
+            "another name",
+            begin.at,
+        )
     column = Column(name, read_type(reader))
     if reader.skip("PRIMARY", "KEY"):
         if of == "STREAM":
-            reader.refuse("a stream has a KEY, a table a PRIMARY KEY", begin.at)
+            reader.refuse(
+                "a stream has a KEY, a table a PRIMARY KEY. Next step: write KEY", begin.at
+            )
         return replace(column, role=Role.PRIMARY_KEY, is_required=True)
     if reader.skip("KEY"):
         if of == "TABLE":
-            reader.refuse("a table has a PRIMARY KEY, a stream a KEY", begin.at)
+            reader.refuse(
+                "a table has a PRIMARY KEY, a stream a KEY. Next step: write PRIMARY KEY", begin.at
+            )
         return replace(column, role=Role.KEY)
     if reader.skip("HEADERS"):
         return replace(column, role=Role.HEADERS)
@@ -272,10 +291,12 @@ def _column(reader: Reader, of: str) -> Column:
 def _check_columns(reader: Reader, columns: tuple[Column, ...], of: str, at: int) -> None:
     names = [each.name.lower() for each in columns]
     if twice := [name for name in names if names.count(name) > 1]:
-        reader.refuse(f"the column {twice[0]} is there twice", at)
+        reader.refuse(f"the column {twice[0]} is there twice. Next step: leave one out", at)
     keys = [each for each in columns if each.role in (Role.KEY, Role.PRIMARY_KEY)]
     if len(keys) > 1:
-        reader.refuse(f"{keys[1].name} is a second key: a record has one", at)
+        reader.refuse(
+            f"{keys[1].name} is a second key: a record has one. Next step: leave KEY out there", at
+        )
     if keys and not isinstance(keys[0].kind, str):
         reader.refuse(f"the key {keys[0].name} is of a plain type, such as STRING or BIGINT", at)
     if of == "TABLE" and not keys:
@@ -312,7 +333,7 @@ def _options(reader: Reader) -> Options:
                 + f" There are {', '.join(OPTIONS)}"
             )
         if key in found:
-            reader.refuse(f"the option {key} is there twice")
+            reader.refuse(f"the option {key} is there twice. Next step: leave one out")
         reader.take()
         reader.expect("=")
         if reader.next.kind not in (Kind.TEXT, Kind.NUMBER):
@@ -381,7 +402,11 @@ def _insert(reader: Reader) -> Statement:
             reader.refuse("VALUES should be here: INSERT INTO ... SELECT names its columns with AS")
         query, query_at, key = _written_query(reader)
         if key is not None:
-            reader.refuse(f"INSERT INTO has no PARTITION BY: the key is that of {name}", query_at)
+            reader.refuse(
+                f"INSERT INTO has no PARTITION BY: the key is that of {name}. Next step: "
+                "leave it out",
+                query_at,
+            )
         return InsertQuery(reader.text, at, name, query, query_at)
     rows = [_row(reader)]
     while reader.skip(","):
