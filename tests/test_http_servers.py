@@ -8,6 +8,7 @@ import re
 import socket
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -16,17 +17,24 @@ from raftka.http.pages import BOUNDS
 from raftka.http.server import HttpServer
 from raftka.http.thread import ServerThread
 from raftka.pipeline.page import HOST, Kept, site_of
+from raftka.sql.server.server import Door, SqlServer
 from raftka.testing import Cluster
 from tests.kit.console import console_of
+from tests.kit.sql_server import TOKEN, FakeSession
 
 UPGRADE = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQA\r\n"
-SERVERS = ("registry", "metrics", "bridge", "page", "console")
+SERVERS = ("registry", "metrics", "bridge", "page", "console", "sql")
 STAYS, CLOSES = True, False
 
 
 class Target(NamedTuple):
     port: int
     path: str  # of a page that is there
+    login: str = ""  # a header, with its end
+
+    def with_login(self, request: str) -> str:
+        line, end, rest = request.partition(" HTTP/1.1\r\n")
+        return f"{line}{end}{self.login if end else ''}{rest}"
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +49,7 @@ def targets() -> Iterator[dict[str, Target]]:
         Cluster(metrics_port=0, zookeeper_bridge_port=0, zookeeper_bridge_admin_port=0) as cluster,
         cluster.registry() as registry,
         console_of(cluster, allowed_hosts=["x"]) as console,
+        SqlServer(FakeSession, Door(TOKEN)) as sql,
     ):
         node = cluster._embedded.nodes[1]
         bridge = getattr(node.edges["zookeeper.bridge.port"], "admin_port", None)
@@ -53,6 +62,9 @@ def targets() -> Iterator[dict[str, Target]]:
             "bridge": Target(bridge, "/commands/ruok"),
             "page": Target(page.port, "/latest"),
             "console": Target(console.port, "/api/me"),
+            "sql": Target(
+                urlsplit(sql.url).port or 0, "/health", f"Authorization: Bearer {TOKEN}\r\n"
+            ),
         }
     page.stop()
 
@@ -109,112 +121,112 @@ class Talk:
 GET = "GET {path} HTTP/1.1\r\nHost: x\r\n{more}\r\n"
 
 # name: (request, status at each of SERVERS, whether a server that keeps connections keeps this one)
-Line = tuple[str, tuple[int, int, int, int, int], bool]
+Line = tuple[str, tuple[int, int, int, int, int, int], bool]
 PUT = '{"compatibility":"FULL"}'
 LEGAL: dict[str, Line] = {
-    "an upgrade to HTTP/2": (GET.replace("{more}", UPGRADE), (200,) * 5, STAYS),
+    "an upgrade to HTTP/2": (GET.replace("{more}", UPGRADE), (200,) * 6, STAYS),
     "an upgrade to a web socket": (
         GET.replace("{more}", "Upgrade: websocket\r\nConnection: keep-alive, upgrade\r\n"),
-        (200,) * 5,
+        (200,) * 6,
         STAYS,
     ),
     "an upgrade that is not in Connection": (
         GET.replace("{more}", "Upgrade: h2c\r\n"),
-        (200,) * 5,
+        (200,) * 6,
         STAYS,
     ),
     "trailers are taken": (
         GET.replace("{more}", "TE: trailers\r\nConnection: TE\r\n"),
-        (200,) * 5,
+        (200,) * 6,
         STAYS,
     ),
     "a list in Connection": (
         GET.replace("{more}", "Connection: foo, keep-alive\r\n"),
-        (200,) * 5,
+        (200,) * 6,
         STAYS,
     ),
-    "close in a list": (GET.replace("{more}", "Connection: foo, Close\r\n"), (200,) * 5, CLOSES),
+    "close in a list": (GET.replace("{more}", "Connection: foo, Close\r\n"), (200,) * 6, CLOSES),
     "close in a second Connection": (
         GET.replace("{more}", "Connection: close\r\nConnection: foo\r\n"),
-        (200,) * 5,
+        (200,) * 6,
         CLOSES,
     ),
-    "the absolute form": ("GET http://x:80{path} HTTP/1.1\r\nHost: x\r\n\r\n", (200,) * 5, STAYS),
+    "the absolute form": ("GET http://x:80{path} HTTP/1.1\r\nHost: x\r\n\r\n", (200,) * 6, STAYS),
     "the absolute form of another host": (
         "GET HTTPS://other{path} HTTP/1.1\r\nHost: x\r\n\r\n",
-        (200,) * 5,
+        (200,) * 6,
         STAYS,
     ),
-    "OPTIONS of everything": ("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", (200,) * 5, STAYS),
-    "OPTIONS of a page": ("OPTIONS {path} HTTP/1.1\r\nHost: x\r\n\r\n", (200,) * 5, STAYS),
-    "HEAD": ("HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n", (200,) * 5, STAYS),
-    "HEAD of nothing": ("HEAD /nothing HTTP/1.1\r\nHost: x\r\n\r\n", (404,) * 5, STAYS),
-    "HTTP/1.0": ("GET {path} HTTP/1.0\r\n\r\n", (200,) * 5, CLOSES),
+    "OPTIONS of everything": ("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", (200,) * 6, STAYS),
+    "OPTIONS of a page": ("OPTIONS {path} HTTP/1.1\r\nHost: x\r\n\r\n", (200,) * 6, STAYS),
+    "HEAD": ("HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n", (200,) * 6, STAYS),
+    "HEAD of nothing": ("HEAD /nothing HTTP/1.1\r\nHost: x\r\n\r\n", (404,) * 6, STAYS),
+    "HTTP/1.0": ("GET {path} HTTP/1.0\r\n\r\n", (200,) * 6, CLOSES),
     "HTTP/1.0 that goes on": (
         "GET {path} HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
-        (200,) * 5,
+        (200,) * 6,
         STAYS,
     ),
-    "an upgrade in HTTP/1.0": ("GET {path} HTTP/1.0\r\n" + UPGRADE + "\r\n", (200,) * 5, CLOSES),
+    "an upgrade in HTTP/1.0": ("GET {path} HTTP/1.0\r\n" + UPGRADE + "\r\n", (200,) * 6, CLOSES),
     "an upgrade in HTTP/1.0 that goes on": (
         "GET {path} HTTP/1.0\r\nConnection: keep-alive, Upgrade\r\nUpgrade: h2c\r\n\r\n",
-        (200,) * 5,
+        (200,) * 6,
         STAYS,
     ),
-    "an empty host": ("GET {path} HTTP/1.1\r\nHost:\r\n\r\n", (200,) * 5, STAYS),
-    "an empty header": (GET.replace("{more}", "X-Empty:\r\n"), (200,) * 5, STAYS),
-    "a length of nothing": (GET.replace("{more}", "Content-Length: 0\r\n"), (200,) * 5, STAYS),
-    "a query": ("GET {path}? HTTP/1.1\r\nHost: x\r\n\r\n", (200,) * 5, STAYS),
+    "an empty host": ("GET {path} HTTP/1.1\r\nHost:\r\n\r\n", (200,) * 6, STAYS),
+    "an empty header": (GET.replace("{more}", "X-Empty:\r\n"), (200,) * 6, STAYS),
+    "a length of nothing": (GET.replace("{more}", "Content-Length: 0\r\n"), (200,) * 6, STAYS),
+    "a query": ("GET {path}? HTTP/1.1\r\nHost: x\r\n\r\n", (200,) * 6, STAYS),
     "an unknown method": (
         "BREW {path} HTTP/1.1\r\nHost: x\r\n\r\n",
-        (405, 405, 405, 405, 403),
+        (405, 405, 405, 405, 403, 405),
         STAYS,
     ),
 }
 AMBIGUOUS: dict[str, Line] = {
-    "a folded header": (GET.replace("{more}", "A: b\r\n c\r\n"), (400,) * 5, CLOSES),
+    "a folded header": (GET.replace("{more}", "A: b\r\n c\r\n"), (400,) * 6, CLOSES),
     "two lengths": (
         GET.replace("{more}", "Content-Length: 5\r\nContent-Length: 0\r\n") + "abcde",
-        (400,) * 5,
+        (400,) * 6,
         CLOSES,
     ),
     "two equal lengths": (
         GET.replace("{more}", "Content-Length: 0\r\nContent-Length: 0\r\n"),
-        (400,) * 5,
+        (400,) * 6,
         CLOSES,
     ),
-    "a list of lengths": (GET.replace("{more}", "Content-Length: 0, 0\r\n"), (400,) * 5, CLOSES),
-    "a length with a sign": (GET.replace("{more}", "Content-Length: +0\r\n"), (400,) * 5, CLOSES),
+    "a list of lengths": (GET.replace("{more}", "Content-Length: 0, 0\r\n"), (400,) * 6, CLOSES),
+    "a length with a sign": (GET.replace("{more}", "Content-Length: +0\r\n"), (400,) * 6, CLOSES),
     "a length and chunks": (
         GET.replace("{more}", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n") + "0\r\n\r\n",
-        (400,) * 5,
+        (400,) * 6,
         CLOSES,
     ),
     "chunks and a length": (
         GET.replace("{more}", "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n") + "0\r\n\r\n",
-        (400,) * 5,
+        (400,) * 6,
         CLOSES,
     ),
     "chunks in HTTP/1.0": (
         "GET {path} HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
         "\r\n",
-        (400,) * 5,
+        (400,) * 6,
         CLOSES,
     ),
     "a coding that is not known": (
         GET.replace("{more}", "Transfer-Encoding: gzip, chunked\r\n") + "0\r\n\r\n",
-        (501, 400, 400, 400, 501),
+        (501, 400, 400, 400, 501, 501),
         CLOSES,
     ),
-    "no host": ("GET {path} HTTP/1.1\r\n\r\n", (400,) * 5, CLOSES),
-    "two hosts": ("GET {path} HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", (400,) * 5, CLOSES),
+    "no host": ("GET {path} HTTP/1.1\r\n\r\n", (400,) * 6, CLOSES),
+    "two hosts": ("GET {path} HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", (400,) * 6, CLOSES),
     "a space before a colon": (
         GET.replace("{more}", "Content-Length : 5\r\n") + "abcde",
-        (400,) * 5,
+        (400,) * 6,
         CLOSES,
     ),
-    "a proxy": ("CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n", (400,) * 5, CLOSES),
-    "everything": ("GET * HTTP/1.1\r\nHost: x\r\n\r\n", (400,) * 5, CLOSES),
+    "a proxy": ("CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n", (400,) * 6, CLOSES),
+    "everything": ("GET * HTTP/1.1\r\nHost: x\r\n\r\n", (400,) * 6, CLOSES),
 }
 
 
@@ -224,11 +236,11 @@ def test_odd_requests_are_answered_once(targets: dict[str, Target], server: str,
     request, statuses, stays = {**LEGAL, **AMBIGUOUS}[name]
     target, method = targets[server], request.partition(" ")[0]
     status = statuses[SERVERS.index(server)]
-    closes_at = (400,) if server == "registry" else (400, 403, 405)
+    closes_at = (400,) if server in ("registry", "sql") else (400, 403, 405)
     stays = stays and status not in closes_at
 
     with Talk(target.port) as talk:
-        talk.send(request.format(path=target.path, more=""))
+        talk.send(target.with_login(request.format(path=target.path, more="")))
         answer = talk.answer(method)
         assert answer is not None
         assert answer.status == status
@@ -238,7 +250,8 @@ def test_odd_requests_are_answered_once(targets: dict[str, Target], server: str,
         if stays:
             if "HTTP/1.0" in request:
                 assert answer.headers["connection"] == "keep-alive"
-            talk.send(GET.format(path=target.path, more="Connection: close\r\n"))
+            last_request = GET.format(path=target.path, more="Connection: close\r\n")
+            talk.send(target.with_login(last_request))
             last = talk.answer()
             assert last is not None
             assert last.status == 200
@@ -281,6 +294,7 @@ def test_requests_that_come_together_are_answered_in_order(
     """`more`: with an upgrade in each; or with an empty line before each, as old clients send."""
     target = targets[server]
     request = GET.format(path=target.path, more=more if more == UPGRADE else "")
+    request = target.with_login(request)
     request = f"\r\n{request}" if more == "\r\nGET" else request
 
     with Talk(target.port) as talk:

@@ -1,5 +1,6 @@
 """Answers of statements: columns, and rows that may keep coming."""
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -10,6 +11,19 @@ from raftka.json_values import Json
 class Column(NamedTuple):
     name: str
     type: str  # as SQL writes it
+
+
+def distinct_names(columns: Sequence[Column]) -> list[str]:
+    """Return names of columns; one that comes again gets a number."""
+    found: dict[str, None] = {}
+    for column in columns:
+        name = column.name
+        for number in itertools.count(2):
+            if name not in found:
+                break
+            name = f"{column.name}_{number}"
+        found[name] = None
+    return list(found)
 
 
 def _nothing() -> None:

@@ -14,11 +14,11 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from threading import Lock
 from types import TracebackType
 from typing import Self
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from raftka.http.messages import EVENTS
 from raftka.json_values import Json, JsonObject
-from raftka.sql.answers import Column, Words
+from raftka.sql.answers import Column, Words, distinct_names
 from raftka.sql.server.folder import Address
 from raftka.sql.server.launch import NoServer, Wanted, find_or_start
 
@@ -59,6 +59,7 @@ class Rows:
         self.columns: Sequence[Column] = [
             Column(each["name"], each["type"]) for each in head["columns"]
         ]
+        self.names = distinct_names(self.columns)
 
     def __iter__(self) -> Iterator[dict[str, Json]]:
         return self
@@ -68,8 +69,7 @@ class Rows:
             self._waiting = self.take()[::-1]
             if not self._waiting:
                 raise StopIteration
-        names = [each.name for each in self.columns]
-        return dict(zip(names, self._waiting.pop(), strict=True))
+        return dict(zip(self.names, self._waiting.pop(), strict=True))
 
     def take(self) -> list[list[Json]]:
         """Return the rows that come next, at least one, as lists; none: the answer has ended."""
@@ -181,7 +181,7 @@ class Connection:
         """End a statement. Raises SqlError."""
         http = self._open(HEALTH_S)
         try:
-            self._ask(http, "DELETE", f"/statements/{id}", b"", JSON_TYPE).read()
+            self._ask(http, "DELETE", f"/statements/{quote(id, safe='')}", b"", JSON_TYPE).read()
         finally:
             http.close()
 
@@ -237,11 +237,10 @@ class AsyncConnection:
         except asyncio.CancelledError:
             begun.add_done_callback(_close_rows)
             raise
-        names = [each.name for each in rows.columns]
         try:
             while batch := await asyncio.to_thread(rows.take):
                 for row in batch:
-                    yield dict(zip(names, row, strict=True))
+                    yield dict(zip(rows.names, row, strict=True))
         finally:
             rows.close()
 

@@ -23,6 +23,12 @@ UNREAD_SECONDS = Limit(
 ROWS_BYTES = Limit(
     "sql_rows_bytes", MIB, "of an answer that its client has not taken: then its work waits"
 )
+TABLES = Limit(
+    "sql_tables", 20, "materialised at once: the one not asked for longest makes room for another"
+)
+TABLE_BYTES = Limit(
+    "sql_table_bytes", 2048 * MIB, "of a materialised table's file: larger ones are read by Spark"
+)
 
 ALL = (
     HEAD_BYTES,
@@ -34,4 +40,6 @@ ALL = (
     STATEMENTS,
     UNREAD_SECONDS,
     ROWS_BYTES,
+    TABLES,
+    TABLE_BYTES,
 )

@@ -4,6 +4,7 @@ The session of a server keeps persistent queries running; any other one answers 
 changes streams and tables.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -19,6 +20,7 @@ from raftka.sql.context import Context, StartSpark, start_java
 from raftka.sql.hosting import QueryHost, shown_queries
 from raftka.sql.language import StatementError, parse
 from raftka.sql.language.functions import ALIASES, call_of, shown
+from raftka.sql.language.lookups import lookup_of
 from raftka.sql.language.statements import (
     Column,
     Control,
@@ -38,6 +40,8 @@ from raftka.sql.language.statements import (
 )
 from raftka.sql.language.types import type_text
 from raftka.sql.registered import registered_columns
+from raftka.sql.tables.materialised import MaterialisedTables
+from raftka.sql.tables.view import NotMaterialised
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,11 +76,21 @@ class Session:
         self._context = Context(bootstrap, config, registry, start)
         self._functions: list[str] = []
         self._host = None if state is None else QueryHost(self._context, state)
+        self._tables = (
+            None
+            if state is None
+            else MaterialisedTables(self._context.open_brokers, self._context.registry)
+        )
 
     @property
     def has_queries(self) -> bool:
         """Return whether queries go on without a client."""
         return self._host is not None and self._host.has_queries
+
+    @property
+    def limit_hits(self) -> Counter[str]:
+        """Return how often the limits of materialised tables were hit, by name."""
+        return Counter() if self._tables is None else Counter(self._tables.hits)
 
     def wait_for_spark(self) -> None:
         """Wait until Spark was started, for the session of a server. Raise the error of its
@@ -87,6 +101,8 @@ class Session:
 
     def close(self) -> None:
         """End the queries between two batches; their checkpoints stay. Spark stays."""
+        if self._tables is not None:
+            self._tables.close()
         host, self._host = self._host, None
         if host is not None:
             host.close()
@@ -148,6 +164,17 @@ class Session:
         return self._context.spark()
 
     def _query(self, query: Query, limit: int | None) -> Answer:
+        lookup = None if self._tables is None else lookup_of(query)
+        if self._tables is None or lookup is None:
+            return self._ask_spark(query, limit)
+        try:
+            return self._tables.answer(lookup, self._context.catalog(), limit)
+        except NotMaterialised as reason:
+            answer = self._ask_spark(query, limit)
+            note = "; ".join(filter(None, (answer.note, str(reason))))
+            return replace(answer, note=note)
+
+    def _ask_spark(self, query: Query, limit: int | None) -> Answer:
         spark = self._spark()
         from raftka.sql.engine.questions import pull, push
 
@@ -237,7 +264,8 @@ class Session:
             if statement.name in brokers.topics([statement.name]):
                 rows = [[name, kind, ""] for name, kind in topics.DESCRIBED]
                 return table(columns, rows, "a topic without a stream: its records as text")
-            names = [*(each.name for each in catalog.entries.values()), *brokers.names()]
+            known = [*(each.name for each in catalog.entries.values()), *brokers.names()]
+            names = list(dict.fromkeys(known))
         raise StatementError(
             f"there is no stream, table or topic {statement.name}. There are: "
             f"{', '.join(names[:MOST_SHOWN]) or 'none'}",
@@ -332,6 +360,8 @@ class Session:
                     statement.at,
                 )
             change.commit({found.name: None})
+            if self._tables is not None:
+                self._tables.end_dropped(change.catalog)
             if statement.deletes_topic:
                 topics.remove_topic(brokers, found.topic)
         end = f", and its topic {found.topic}" if statement.deletes_topic else ""

@@ -16,7 +16,7 @@ from raftka.pipeline.records.fields import Exact, Group, Kind, Many, MapOf, fitt
 from raftka.pipeline.records.registry_client import RegistryAccess
 from raftka.pipeline.records.schema_readers import RegistryReader
 from raftka.pipeline.sql import plain
-from raftka.pipeline.topics.brokers import STATEMENTS, Brokers, as_pipeline_errors
+from raftka.pipeline.topics.brokers import DECISIONS, STATEMENTS, Brokers, as_pipeline_errors
 from raftka.pipeline.topics.options import EARLIEST, LATEST
 from raftka.schemas.framing import MAGIC
 from raftka.schemas.values import Misfit
@@ -51,7 +51,7 @@ def show_topics(brokers: Brokers) -> Answer:
     rows = [
         [each.name, len(each.partitions), max(len(one.replica_nodes) for one in each.partitions)]
         for each in sorted(found, key=lambda topic: str(topic.name))
-        if not each.error_code and not each.is_internal and each.name != STATEMENTS
+        if not each.error_code and not each.is_internal and each.name not in (DECISIONS, STATEMENTS)
     ]
     return table((("topic", "STRING"), ("partitions", "INT"), ("replicas", "INT")), rows)
 

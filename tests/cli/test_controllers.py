@@ -41,4 +41,4 @@ def test_any_controller_leads_to_the_one_that_decides(cluster: Processes) -> Non
 def test_commands_for_brokers_are_refused(cluster: Processes) -> None:
     done = CliRunner().invoke(root, f"topics list -b {at(cluster, 1)}")
     assert done.exit_code == 1
-    assert "knows no version of Metadata" in done.stderr
+    assert "is a controller's port and has no Metadata. Next step: give a broker's" in done.stderr

@@ -18,6 +18,7 @@ import re
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -36,6 +37,7 @@ N = Column("n", "int")
 class FakeSession:
     def __init__(self) -> None:
         self.has_queries = False
+        self.limit_hits: Counter[str] = Counter()
         self.closed: list[str] = []  # statements whose answers were closed
         self.hanging = threading.Event()
         self.feed: queue.SimpleQueue[int | None] = queue.SimpleQueue()

@@ -10,9 +10,11 @@ import trustme
 
 import raftka.sql
 from raftka.console.settings import read_tls
+from raftka.sql.answers import Column, distinct_names
 from raftka.sql.client import AsyncConnection, Connection, SqlError, connect_wanted
 from raftka.sql.server.folder import Address, ServerFolder
 from raftka.sql.server.launch import NoServer, Wanted, find_or_start
+from raftka.sql.server.process import cause_of
 from raftka.sql.server.server import Door, SqlServer
 from tests.kit.documents import ROOT
 from tests.kit.sql_server import TOKEN, FakeSession, kill, wait_for, wait_for_lock
@@ -24,6 +26,18 @@ def test_rows_are_dicts(connection: Connection) -> None:
     assert list(rows) == [{"n": 0, "text": "row 0"}]
     assert rows.note == "there are more than 1 rows"
     assert connection.words().topics == ["trucks", "trucks.gps-1"]
+
+
+def test_columns_of_one_name_are_numbered() -> None:
+    columns = [Column(name, "int") for name in ("id", "x", "id", "id_2", "id")]
+
+    assert distinct_names(columns) == ["id", "x", "id_2", "id_2_2", "id_3"]
+
+
+def test_a_missing_package_is_a_next_step() -> None:
+    told = cause_of(ModuleNotFoundError("No module named 'pyspark'", name="pyspark"))
+
+    assert told == "the Python package pyspark is not installed: pip install 'raftka[pipeline]'"
 
 
 def test_a_server_is_started_once_for_many_programs(wanted: Wanted) -> None:

@@ -147,7 +147,7 @@ def test_create_stream_as_select_and_inserts() -> None:
     [
         ("SELCT 1", "SELCT", "Is it SELECT?"),
         ("SELECT ';' ; SELECT 1", "SELECT", "one at a time"),
-        ("SET 'a' = 'b'", "SET", "There are: SELECT, CREATE STREAM"),
+        ("SET 'a' = 'b'", "SET", "begins with SET. There are: SELECT, CREATE STREAM"),
         ("CREATE TYPE x AS STRING", "TYPE", "CREATE TYPE is not there"),
         ("CREATE TABLE t AS SELECT a FROM b PARTITION BY a", "SELECT", "its column in GROUP BY"),
         ("CREATE STREAM s (a FLOT)", "FLOT", "is no type"),
@@ -183,6 +183,7 @@ def test_create_stream_as_select_and_inserts() -> None:
         (f"INSERT INTO s VALUES (-{'9' * 1001})", "9" * 1001, "more than 1000 digits"),
         (f"PRINT t LIMIT {'9' * 5000}", "9" * 5000, "more than 1000 digits"),
         ("DROP STREAM", "", "the name of a stream"),
+        ("PRINT a.b-c", "a.b", "PRINT 'a.b-c'"),
         ("SHOW THINGS", "THINGS", "STREAMS or TABLES"),
     ],
 )

@@ -191,6 +191,9 @@ def test_a_server_is_listed_and_stopped(wanted: Wanted) -> None:
         assert (listed["text"], listed["is_live"]) == ("ticks", True)
         assert run("stop", listed["id"]).returncode == 0
         assert [each for each in connection.statements() if each["id"] == listed["id"]] == []
+        assert run("stop", "no such").stderr == (
+            "raftka: no statement no%20such runs: it has ended\n"
+        )
     assert run("stop").returncode == 0
     assert run("stop").stderr.startswith("raftka: no SQL server for localhost:1 runs")
 

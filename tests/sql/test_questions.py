@@ -398,3 +398,27 @@ def test_queries_are_explained(session: Session, name: str) -> None:
         assert first.startswith("Aggregate [k], [k, slice(")
         assert "raftka" in last
         assert answer.note == f"reads {name.lower()}"
+
+
+def test_groups_of_a_tables_changes_are_refused(session: Session, name: str) -> None:
+    session.execute(f"CREATE TABLE {name} (id STRING PRIMARY KEY, x INT) WITH (PARTITIONS=1)")
+    for query in (
+        f"SELECT count(*) FROM {name}",
+        f"SELECT id FROM (SELECT DISTINCT id FROM {name})",
+    ):
+        with pytest.raises(StatementError, match=f"{name} is a table: .* its changes, not its"):
+            session.execute(f"{query} EMIT CHANGES")
+        assert session.execute(query).columns
+    live = session.execute(f"SELECT * FROM {name} EMIT CHANGES")
+    assert live.is_live
+    live.close()
+
+
+def test_an_error_of_an_expression_is_a_sentence(session: Session) -> None:
+    with pytest.raises(PipelineError) as failed:
+        rows(session, "SELECT 1/0", 1)
+    assert str(failed.value).startswith("Division by zero. Use `try_divide`")
+    assert "SQL" not in str(failed.value)
+    with pytest.raises(StatementError) as refused:
+        session.execute("SELECT y FROM (SELECT 1 AS x)")
+    assert "line 1" not in str(refused.value)

@@ -189,12 +189,18 @@ def test_a_body_beyond_its_limit_is_refused_and_counted(
     assert set(connection.health()["limits"]) == {limit.name for limit in ALL}
 
 
+def test_limits_of_the_session_are_counted_too(connection: Connection, fake: FakeSession) -> None:
+    list(connection.execute("rows 1"))
+    fake.limit_hits["sql_tables"] = 3
+    assert connection.health()["limits"]["sql_tables"] == {"value": 20, "hits": 3}
+
+
 def test_paths_and_methods_that_are_none_are_refused(server: SqlServer) -> None:
     assert ask(server, "GET", "/nothing").status == 404
     told = ask(server, "PUT", "/statements")
     assert told == (
         405,
-        {"error": "METHOD_NOT_ALLOWED", "message": "this path takes GET, POST"},
+        {"error": "METHOD_NOT_ALLOWED", "message": "this path takes GET, HEAD, OPTIONS, POST"},
     )
 
 

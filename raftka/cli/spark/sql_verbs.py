@@ -5,14 +5,15 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from raftka.cli.admin.client import properties_of
 from raftka.cli.output import CommandFailed, command, show, warn
-from raftka.sql.client import Connection, connect_wanted
+from raftka.sql.client import Connection, SqlError, connect_wanted
 from raftka.sql.prompt.runner import Runner
 from raftka.sql.server.folder import ServerFolder
 from raftka.sql.server.launch import Wanted
@@ -89,7 +90,9 @@ def serve(
 def status(bootstrap_server: str, output: str) -> None:
     """Raises CommandFailed."""
     _, connection = _running(bootstrap_server)
-    show(connection.statements(), LISTED, output, own=True)
+    with _as_failures():
+        rows = connection.statements()
+    show(rows, LISTED, output, own=True)
 
 
 @command
@@ -97,7 +100,8 @@ def stop(bootstrap_server: str, id: str | None) -> None:
     """Raises CommandFailed."""
     folder, connection = _running(bootstrap_server)
     if id is not None:
-        connection.end(id)
+        with _as_failures():
+            connection.end(id)
         return
     os.kill(connection.address.pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_S
@@ -108,6 +112,15 @@ def stop(bootstrap_server: str, id: str | None) -> None:
             )
         time.sleep(STEP_S)
     os.close(lock)
+
+
+@contextmanager
+def _as_failures() -> Iterator[None]:
+    """Turn SqlError into CommandFailed."""
+    try:
+        yield
+    except SqlError as error:
+        raise CommandFailed(str(error)) from None
 
 
 def _running(bootstrap: str) -> tuple[ServerFolder, Connection]:

@@ -24,6 +24,7 @@ from raftka.runtime.real.files import lend
 from raftka.security.client_security import PLAINTEXT, ClientSecurity, Outside
 from raftka.security.tls_connection import Side, TlsConnection, at_once
 from raftka.security.tls_context import StoreFiles, client_context, read_material
+from raftka.wire.messages.metadata import METADATA
 from raftka.wire.schema import AnyApi, Api, Req, Resp
 
 CONNECT_S = 5.0
@@ -144,6 +145,11 @@ class Connection:
         while not self._core.ready:
             self.receive()
         version = self._core.version_of(api, cap)
+        if version is None and METADATA.key not in self._core.versions:
+            raise Unsupported(
+                f"{self.peer} is a controller's port and has no {api.name}. Next step: give a "
+                "broker's"
+            )
         if version is None:
             raise Unsupported(
                 f"{self.peer} knows no version of {api.name} that we know: brokers from Kafka "

@@ -60,6 +60,7 @@ class Reader:
         """
         self.positions = dict(positions)  # of the records that come next
         self.lost = 0  # offsets that were deleted before they were read
+        self.starts: dict[Where, int] = {}  # of the logs, as the last answers had them
         self._client, self._reset, self._committed = client, reset, committed
         self._next = dict(positions)  # to be fetched
         self._asked: list[_Asked] = []
@@ -166,6 +167,7 @@ class Reader:
                     self._lost({where: 0})
                 else:
                     check(each.error_code, f"{where[0]}-{where[1]}")
+                    self.starts[where] = each.log_start_offset
                     aborted = each.aborted_transactions or ()
                     for after, record in _records(
                         where, asked.offsets[where], each.records, aborted

@@ -31,6 +31,7 @@ EARLIEST, LATEST = "earliest", "latest"
 MOST_NAMES = 100  # of a query
 CONDITION = re.compile(r"^\[[A-Z_.0-9]+\] ")
 STATE = re.compile(r" SQLSTATE: \w+")
+TAIL = re.compile(r"; line \d+ pos \d+$")
 POSITION = re.compile(r"\(line (\d+), pos (\d+)\)")
 
 
@@ -157,7 +158,7 @@ def _missing(name: str, stream: Stream | None, sources: Sources) -> str:
     known = [each.name for kind in ("STREAM", "TABLE") for each in sources.catalog.streams(kind)]
     known += sources.brokers.names()
     near = difflib.get_close_matches(name, known, 1)
-    others = ", ".join(known[:50]) or "none"
+    others = ", ".join(list(dict.fromkeys(known))[:50]) or "none"
     return (
         f"there is no stream, table or topic {name}."
         + (f" Is it {near[0]}?" if near else "")
@@ -185,10 +186,10 @@ def _place(query: str, name: str) -> int | None:
     return None
 
 
-def sentence_of(error: AnalysisException) -> str:
-    """Return Spark's sentence, without its names of errors and without the plan."""
+def sentence_of(error: Exception) -> str:
+    """Return Spark's sentence, without its names of errors, without the plan and the place."""
     text = " ".join(str(error).split(";\n")[0].split("\n== SQL")[0].split())
-    return STATE.sub("", CONDITION.sub("", text)).rstrip(".;")
+    return TAIL.sub("", STATE.sub("", CONDITION.sub("", text))).rstrip(".;")
 
 
 def _place_of(error: AnalysisException, asked: Asked) -> int | None:

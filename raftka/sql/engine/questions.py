@@ -24,8 +24,10 @@ from raftka.sql.engine.analysis import (
     Sources,
     Start,
     analyze,
+    sentence_of,
 )
 from raftka.sql.engine.live_rows import LiveRows
+from raftka.sql.engine.outputs import plan_of
 from raftka.sql.language.statements import Query
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ CAUSE = re.compile(r"Caused by: [\w.$]+: \[[A-Z_.]+\] (.*)")
 IDS = re.compile(r"#\d+L?")  # of columns in a plan
 WIDEST = 150  # characters of a line of a plan
 AT_ONCE = 10_000  # records of a batch
+GROUPING = (".Aggregate", ".Distinct")  # nodes of a plan
 EVERY = "200 milliseconds"  # a push query looks for records
 
 
@@ -43,6 +46,8 @@ def failure(error: Exception) -> PipelineError:
     """Return the error of a run as a sentence: Spark wraps what went wrong in a task into pages."""
     if (own := sentence_in(str(error))) is not None:
         return PipelineError(own)
+    if "\n== SQL" in str(error):  # the words of an expression, and then the statement
+        return PipelineError(sentence_of(error))
     causes = CAUSE.findall(str(error))
     return PipelineError(STATE.sub("", causes[-1]).strip() if causes else sentence(error))
 
@@ -107,6 +112,7 @@ def push(spark: "SparkSession", query: Query, sources: Sources, limit: int | Non
     )
     if not found.frame.isStreaming:
         raise asked.error("this query reads no stream. Next step: leave EMIT CHANGES out")
+    _check_groups(found, asked, sources)
     folder = tempfile.mkdtemp(prefix="raftka-sql-")
     running: list[StreamingQuery] = []
 
@@ -134,6 +140,22 @@ def push(spark: "SparkSession", query: Query, sources: Sources, limit: int | Non
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return Answer(columns_of(found.frame), rows, is_live=True, close=rows.close)
+
+
+def _check_groups(found: Analyzed, asked: Asked, sources: Sources) -> None:
+    """Refuse groups of a table: its changes come as rows, so each change would be counted, and none
+    taken back. Raise StatementError.
+    """
+    if not any(node["class"].endswith(GROUPING) for node in plan_of(found.frame)):
+        return
+    for name in found.sources:
+        stream = sources.catalog.stream(name)
+        if stream is not None and stream.kind == "TABLE":
+            raise asked.error(
+                f"{stream.name} is a table: groups with EMIT CHANGES would count its changes, not "
+                "its rows. Next step: leave EMIT CHANGES out, or CREATE STREAM over its topic "
+                f"{stream.topic}"
+            )
 
 
 def _started(

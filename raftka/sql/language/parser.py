@@ -57,6 +57,7 @@ FORMS = (
     "RESUME",
     "TERMINATE",
 )
+NEAR = 0.75  # of 1: a word so close is a slip of the pen; SET is not SELECT
 DELIMITERS = {"SPACE": " ", "TAB": "\t"}
 
 
@@ -89,7 +90,7 @@ def parse(text: str) -> Statement:
         "TERMINATE": _control,
     }
     if first.word not in readers:
-        near = difflib.get_close_matches(first.text.upper(), [*readers, *QUERIES], 1)
+        near = difflib.get_close_matches(first.text.upper(), [*readers, *QUERIES], 1, NEAR)
         hint = f" Is it {near[0]}?" if near else ""
         reader.refuse(f"no statement begins with {first.text}.{hint} There are: {', '.join(FORMS)}")
     statement = readers[first.word](reader)
@@ -114,6 +115,8 @@ def _print(reader: Reader) -> Print:
     reader.take()
     token = reader.next
     topic = reader.take().value if token.kind is Kind.TEXT else reader.name("a topic")
+    if reader.next.text in (".", "-"):
+        reader.refuse("a topic with dots or dashes stands in quotes: PRINT 'a.b-c'", token.at)
     from_beginning = reader.skip("FROM", "BEGINNING")
     return Print(reader.text, token.at, topic, from_beginning, _limit(reader))
 

@@ -2,14 +2,12 @@
 
 import csv
 import io
-import itertools
 import json
 import sys
 from collections.abc import Iterator, Sequence
 
 from raftka.cli.output import has_colours, printable
 from raftka.json_values import Json
-from raftka.sql.answers import Column
 from raftka.sql.client import Rows
 
 FORMATS = ("table", "json", "csv")
@@ -20,7 +18,7 @@ def print_rows(rows: Rows, output: str, *, is_vertical: bool = False) -> int:
     """Print an answer as its rows come; return their number. `output`: one of FORMATS. Raises
     SqlError.
     """
-    names = _distinct(rows.columns)
+    names = [printable(each) for each in rows.names]
     batches = iter(rows.take, [])
     if is_vertical:
         return _print_vertical(names, batches)
@@ -29,19 +27,6 @@ def print_rows(rows: Rows, output: str, *, is_vertical: bool = False) -> int:
     if output == "csv":
         return _print_csv(names, batches)
     return _print_table(names, batches)
-
-
-def _distinct(columns: Sequence[Column]) -> list[str]:
-    """Return names of columns; one that comes again gets a number."""
-    found: list[str] = []
-    for column in columns:
-        name = printable(column.name)
-        for number in itertools.count(2):
-            if name not in found:
-                break
-            name = f"{printable(column.name)}_{number}"
-        found.append(name)
-    return found
 
 
 def _print_table(names: Sequence[str], batches: Iterator[list[list[Json]]]) -> int:

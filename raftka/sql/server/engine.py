@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Protocol
@@ -16,6 +17,10 @@ class SqlSession(Protocol):
     @property
     def has_queries(self) -> bool:
         """Return whether queries go on without a client: then the server does not end when idle."""
+
+    @property
+    def limit_hits(self) -> Counter[str]:
+        """Return how often limits of the session were hit, by name."""
 
     def execute(self, text: str, limit: int | None = None) -> Answer:
         """`limit`: of the rows of an answer that ends; a live one goes on. Raises PipelineError."""
@@ -89,6 +94,11 @@ class Engine:
     def has_queries(self) -> bool:
         session = self._session
         return session is not None and session.has_queries
+
+    @property
+    def limit_hits(self) -> Counter[str]:
+        session = self._session
+        return Counter() if session is None else session.limit_hits
 
     def close(self) -> None:
         """Close the session. One that is still opening is left to the end of the process."""

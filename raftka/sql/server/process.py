@@ -52,9 +52,11 @@ def open_session(order: JsonObject, folder: ServerFolder, config: Path | None) -
 
 def cause_of(error: Exception) -> str:
     """Return one sentence for an error of Spark's start."""
+    from raftka.cli.tree.extras import missing_extra
     from raftka.pipeline.flows.supervisor import explained
 
-    return explained(str(error))
+    missing = missing_extra(error) if isinstance(error, ModuleNotFoundError) else None
+    return missing or explained(str(error))
 
 
 def main(open_session: OpenSession = open_session) -> NoReturn:

@@ -73,6 +73,9 @@ class SqlSite:
 
     def answer(self, request: Request, reply: Reply) -> None:
         try:
+            if request.method == "OPTIONS":
+                reply(respond(200, b"{}", f"Allow: {', '.join(_methods(request.path))}"))
+                return
             route, id = _find(request)
             route.answer(self, request, id, reply)
         except Refusal as error:
@@ -90,7 +93,8 @@ class SqlSite:
 
     def show_health(self, _request: Request, _id: str, reply: Reply) -> None:
         statements = len(self.work.statements)
-        limits = {each.name: {"value": each.value, "hits": self._hits[each.name]} for each in ALL}
+        hits = self._hits + self._engine.limit_hits
+        limits = {each.name: {"value": each.value, "hits": hits[each.name]} for each in ALL}
         health = {**self._engine.health(), "statements": statements, "limits": limits}
         reply(respond(200, encode_json(health)))
 
@@ -142,18 +146,23 @@ ROUTES = (
 def _find(request: Request) -> tuple[Route, str]:
     """Return the route, and the id in its path. Raises Refusal."""
     method = "GET" if request.method == "HEAD" else request.method
-    allowed = []
     for each in ROUTES:
         match = each.path.fullmatch(request.path)
-        if match is not None:
-            if each.method == method:
-                return each, match.groupdict().get("id", "")
-            allowed.append(each.method)
-    if allowed:
-        methods = ", ".join(allowed)
-        message = f"this path takes {methods}"
-        raise Refusal(405, "METHOD_NOT_ALLOWED", message, f"Allow: {methods}")
-    raise Refusal(404, "NOT_FOUND", "there is no such path: /openapi.json lists those there are")
+        if match is not None and each.method == method:
+            return each, match.groupdict().get("id", "")
+    methods = ", ".join(_methods(request.path))
+    message = f"this path takes {methods}"
+    raise Refusal(405, "METHOD_NOT_ALLOWED", message, f"Allow: {methods}")
+
+
+def _methods(path: str) -> list[str]:
+    """Return the methods that a path takes; of "*", those of all paths. Raises Refusal."""
+    found = {each.method for each in ROUTES if path == "*" or each.path.fullmatch(path)}
+    if not found:
+        raise Refusal(
+            404, "NOT_FOUND", "there is no such path: /openapi.json lists those there are"
+        )
+    return sorted({*found, "OPTIONS"} | ({"HEAD"} if "GET" in found else set()))
 
 
 def _asked_of(request: Request) -> Asked:
