@@ -8,7 +8,7 @@ are kept as the statement that would make them anew, with all their columns.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from raftka.json_values import JsonObject
 from raftka.pipeline.errors import PipelineError
@@ -135,6 +135,19 @@ class Catalog:
     def stream(self, name: str) -> Stream | None:
         found = self.entries.get(name.lower())
         return found if isinstance(found, Stream) else None
+
+    def query(self, name: str) -> PersistentQuery | None:
+        found = self.entries.get(name.lower())
+        return found if isinstance(found, PersistentQuery) else None
+
+    def with_watermarks(self, delays: Mapping[str, str]) -> "Catalog":
+        """Return a copy whose streams of these names, in lower case, have other watermarks."""
+        changed: dict[str, Entry] = {
+            name: replace(found, options=replace(found.options, watermark=delay))
+            for name, delay in delays.items()
+            if (found := self.stream(name)) is not None
+        }
+        return Catalog({**self.entries, **changed})
 
     def users(self, name: str) -> list[str]:
         """Return the names of the queries that read or write a stream."""

@@ -232,8 +232,8 @@ class QueryHost:
     def _control(self, statement: Control, queries: "Queries") -> Answer:
         assert self._state is not None, "the queries are there"
         with self._context.changing() as change:
-            found = change.catalog.entries.get(statement.name.lower())
-            if not isinstance(found, PersistentQuery):
+            found = change.catalog.query(statement.name)
+            if found is None:
                 known = ", ".join(each.name for each in change.catalog.queries()) or "none"
                 raise StatementError(
                     f"there is no query {statement.name}. There are: {known}",
@@ -300,7 +300,8 @@ def _check_no_loop(
     topics = [name if found is None else found.topic for name, found in streams.items()]
     if target.topic.lower() in [topic.lower() for topic in topics]:
         raise StatementError(
-            f"the query reads the topic {target.topic} that it writes: it would never end",
+            f"the query reads the topic {target.topic} that it writes: it would never end. "
+            "Next step: write to another stream",
             statement.text,
             statement.at,
         )

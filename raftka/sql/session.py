@@ -19,6 +19,7 @@ from raftka.sql.catalog import Stream
 from raftka.sql.context import Context, StartSpark, start_java
 from raftka.sql.hosting import QueryHost, shown_queries
 from raftka.sql.language import StatementError, parse
+from raftka.sql.language.functions import ALIASES, call_of, shown
 from raftka.sql.language.lookups import lookup_of
 from raftka.sql.language.statements import (
     Column,
@@ -27,6 +28,7 @@ from raftka.sql.language.statements import (
     CreateAs,
     Describe,
     Drop,
+    Explain,
     Format,
     InsertQuery,
     InsertValues,
@@ -112,6 +114,8 @@ class Session:
         match statement:
             case Query():
                 return self._query(statement, limit)
+            case Explain():
+                return self._explain(statement)
             case Print():
                 return self._print(statement, limit)
             case Show():
@@ -140,7 +144,8 @@ class Session:
         catalog = self._context.catalog()
         spark = self._context.spark_if_started
         if spark is not None and not self._functions:
-            self._functions = [str(row[0]) for row in spark.sql("SHOW FUNCTIONS").collect()]
+            names = [str(row[0]) for row in spark.sql("SHOW FUNCTIONS").collect()]
+            self._functions = [*names, *ALIASES]
         with self._context.brokers() as brokers:
             names = list(brokers.names())
         streams = [each for kind in ("STREAM", "TABLE") for each in catalog.streams(kind)]
@@ -179,6 +184,31 @@ class Session:
                 return push(spark, query, sources, query.limit)
             return pull(spark, query, sources, limit)
 
+    def _explain(self, statement: Explain) -> Answer:
+        catalog = self._context.catalog()
+        goes_on = catalog.query(statement.name)
+        if goes_on is None and statement.query is None:
+            known = ", ".join(each.name for each in catalog.queries()) or "none"
+            raise StatementError(
+                f"there is no query {statement.name}. There are: {known}. Next step: EXPLAIN one "
+                "of them, or SELECT ...",
+                statement.text,
+                statement.at,
+            )
+        spark = self._spark()
+        from raftka.sql.engine.analysis import Asked
+        from raftka.sql.engine.persistent import BEGIN
+        from raftka.sql.engine.questions import asked_of, explain
+
+        with self._context.brokers() as brokers:
+            sources = self._context.sources(brokers)
+            if statement.query is not None:
+                begin = BEGIN if statement.query.is_push else None
+                return explain(spark, asked_of(statement.query), sources, begin)
+            assert goes_on is not None, "it was found"
+            found = explain(spark, Asked(goes_on.query, goes_on.query, 0), sources, BEGIN)
+        return replace(found, note=f"{found.note}, writes {goes_on.target}")
+
     def _print(self, statement: Print, limit: int | None) -> Answer:
         brokers = self._context.open_brokers()
         if statement.topic not in brokers.topics([statement.topic]):
@@ -202,8 +232,13 @@ class Session:
             with self._context.brokers() as brokers:
                 return topics.show_topics(brokers)
         if statement.what == "FUNCTIONS":
-            rows = self._spark().sql("SHOW FUNCTIONS").collect()
-            return table((("function", "STRING"),), [[row[0]] for row in rows])
+            functions = [[str(row[0]), ""] for row in self._spark().sql("SHOW FUNCTIONS").collect()]
+            functions += [
+                [call_of(name, form), shown(form)]
+                for name, forms in ALIASES.items()
+                for form in forms
+            ]
+            return table((("function", "STRING"), ("means", "STRING")), functions)
         catalog = self._context.catalog()
         if statement.what == "QUERIES":
             return shown_queries(catalog, self._host)

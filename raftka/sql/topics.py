@@ -169,7 +169,7 @@ def insert(
             known = ", ".join(each.name for each in columns.values())
             raise refuse(f"{target.name} has no column {name}. It has {known}")
     if len({name.lower() for name in names}) < len(names):
-        raise refuse("a column is there twice")
+        raise refuse("a column is there twice. Next step: leave one out")
     records = []
     for number, row in enumerate(statement.rows, 1):
         where = f"row {number}: " if len(statement.rows) > 1 else ""

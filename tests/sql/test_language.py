@@ -15,6 +15,7 @@ from raftka.sql.language.statements import (
     CreateAs,
     Describe,
     Drop,
+    Explain,
     Format,
     InsertQuery,
     InsertValues,
@@ -61,6 +62,7 @@ def test_short_statements() -> None:
     drop = parse("DROP STREAM IF EXISTS s DELETE TOPIC")
     assert isinstance(drop, Drop)
     assert (drop.kind, drop.name, drop.deletes_topic, drop.if_there) == ("STREAM", "s", True, True)
+    assert parse("EXPLAIN csas_q;") == Explain("EXPLAIN csas_q;", 8, None, "csas_q")
     for action in ("PAUSE", "RESUME", "TERMINATE"):
         assert parse(f"{action} q") == Control(f"{action} q", len(action) + 1, action, "q")
 
@@ -77,6 +79,13 @@ def test_queries_are_sparks_up_to_emit() -> None:
     assert isinstance(plain, Query)
     assert (plain.at, plain.is_push, plain.limit) == (2, False, None)
     assert plain.query.endswith("LIMIT 2")
+
+
+def test_explain_has_a_query() -> None:
+    found = parse("EXPLAIN SELECT a FROM s EMIT CHANGES")
+    assert isinstance(found, Explain)
+    assert found.query is not None
+    assert (found.query.query, found.query.at, found.query.is_push) == ("SELECT a FROM s", 8, True)
 
 
 def test_create_stream_with_all_kinds_of_columns_and_options() -> None:
@@ -163,12 +172,16 @@ def test_create_stream_as_select_and_inserts() -> None:
         ("INSERT INTO s (a) SELECT 1", "SELECT", "names its columns with AS"),
         ("INSERT INTO s SELECT a FROM b PARTITION BY a", "SELECT", "no PARTITION BY"),
         ("SELECT a FROM b PARTITION BY a", "PARTITION", "of CREATE STREAM"),
-        ("SELECT a FROM b WINDOW TUMBLING (SIZE 1 MINUTE)", "WINDOW", "window(_timestamp"),
-        ("SELECT a FROM b EMIT FINAL", "EMIT", "not there"),
+        ("SELECT a FROM b EMIT FINAL", "EMIT", "leave it out"),
+        ("EXPLAIN SELECT a FROM b EMIT CHANGES x", "x", "should end here"),
+        ("EXPLAIN 'a'", "'a'", "or SELECT"),
+        ("EXPLAIN q x", "x", "should end here"),
         ("SELECT a FROM b EMIT CHANGES LIMIT 0", "0", "begins at 1"),
         ("SELECT a FROM b EMIT CHANGES x", "x", "should end here"),
         ("SELECT 'a", "'a", "has no end"),
         ("SELECT 1 /* a", "/*", "has no end"),
+        (f"INSERT INTO s VALUES (-{'9' * 1001})", "9" * 1001, "more than 1000 digits"),
+        (f"PRINT t LIMIT {'9' * 5000}", "9" * 5000, "more than 1000 digits"),
         ("DROP STREAM", "", "the name of a stream"),
         ("PRINT a.b-c", "a.b", "PRINT 'a.b-c'"),
         ("SHOW THINGS", "THINGS", "STREAMS or TABLES"),

@@ -136,24 +136,45 @@ def test_closed_windows_are_written(server: Session, name: str, cluster: Cluster
     server.execute(f"TERMINATE csas_{name}_counts")
 
 
+def test_windows_of_ksqldb_are_written_after_their_grace(
+    server: Session, name: str, cluster: Cluster
+) -> None:
+    server.execute(
+        f"CREATE STREAM {name} (k STRING, at BIGINT) WITH (PARTITIONS=1, TIMESTAMP='at')"
+    )
+    query = f"csas_{name}_counts"
+    server.execute(
+        f"CREATE STREAM {name}_counts WITH (PARTITIONS=1) AS SELECT k, WINDOWSTART, count(*) AS n "
+        f"FROM {name} WINDOW TUMBLING (SIZE 1 MINUTE, GRACE PERIOD 1 SECOND) GROUP BY k"
+    )
+    explained = server.execute(f"EXPLAIN {query}")
+    assert explained.note == f"reads {name.lower()}, writes {name}_counts"
+    assert any("EventTimeWatermark" in row[0] for row in explained.rows)
+    for milliseconds in (1000, 2000, 300_000, 300_001):
+        server.execute(f"INSERT INTO {name} VALUES ('a', {milliseconds})")
+    wait(lambda: values(cluster, f"{name}_counts") == [{"k": "a", "WINDOWSTART": 0, "n": 2}])
+    server.execute(f"TERMINATE {query}")
+
+
 def test_a_table_has_the_newest_row_of_each_group(
     server: Session, name: str, cluster: Cluster
 ) -> None:
     server.execute(f"CREATE STREAM {name} (k STRING, n INT) WITH (PARTITIONS=2)")
     server.execute(f"INSERT INTO {name} VALUES ('a', 1), ('b', 2), (NULL, 9)")
     made = server.execute(
-        f"CREATE TABLE {name}_sums WITH (PARTITIONS=2) AS SELECT sum(n) AS total, upper(k) AS id "
-        f"FROM {name} GROUP BY upper(k) EMIT CHANGES"
+        f"CREATE TABLE {name}_sums WITH (PARTITIONS=2) AS SELECT sum(n) AS total, upper(k) AS id, "
+        f"LATEST_BY_OFFSET(n) AS newest, AS_VALUE(upper(k)) AS copy FROM {name} "
+        "GROUP BY upper(k) EMIT CHANGES"
     )
     assert made.note == f"ctas_{name}_sums writes to the topic {name}_sums"
 
     def table() -> list[Any]:
-        found = server.execute(f"SELECT id, total FROM {name}_sums ORDER BY id")
+        found = server.execute(f"SELECT id, total, newest, copy FROM {name}_sums ORDER BY id")
         return [list(each) for each in found.rows]
 
-    wait(lambda: table() == [["A", 1], ["B", 2]])
+    wait(lambda: table() == [["A", 1, 1, "A"], ["B", 2, 2, "B"]])
     server.execute(f"INSERT INTO {name} VALUES ('a', 10)")
-    wait(lambda: table() == [["A", 11], ["B", 2]])
+    wait(lambda: table() == [["A", 11, 10, "A"], ["B", 2, 2, "B"]])
     assert {each.key for each in cluster.records(f"{name}_sums", read_committed=True)} == {
         b"A",
         b"B",
@@ -207,7 +228,17 @@ def test_a_planted_bug_is_found_decided_batches_are_written_again(
         ("CREATE TABLE {s}_2 AS SELECT count(*) AS c FROM {s} GROUP BY k", "SELECT it too"),
         (
             "CREATE TABLE {s}_2 AS SELECT k, count(*) AS c FROM {s} GROUP BY k HAVING count(*) > 1",
-            "ends with GROUP BY",
+            "leave HAVING out",
+        ),
+        (
+            "CREATE TABLE {s}_2 AS SELECT k, count(*) AS c FROM {s} WINDOW SESSION (1 DAY) "
+            "GROUP BY k",
+            "gets each window once",
+        ),
+        (
+            "CREATE STREAM {s}_2 AS SELECT k, count(*) AS n FROM {s} WINDOW SESSION (1 DAY) "
+            "GROUP BY k",
+            "GRACE PERIOD 10 SECONDS",
         ),
         ("CREATE STREAM {s}_2 AS SELECT id FROM {s}_t", "is a table"),
         ("INSERT INTO {s}_t SELECT n, k AS id FROM {s}", "n is INT here"),

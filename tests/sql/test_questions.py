@@ -13,6 +13,7 @@ pytest.importorskip(
 from raftka.client.blocking.producer import Producer
 from raftka.pipeline.errors import PipelineError
 from raftka.sql.language import StatementError
+from raftka.sql.language.functions import ALIASES, OTHERS
 from raftka.sql.session import Session
 from raftka.testing import Cluster
 from tests.pipeline.players import Player
@@ -233,6 +234,15 @@ def test_records_are_printed_as_they_come(
         ("SELECT n FROM nowhere", "there is no stream, table or topic nowhere", "nowhere"),
         ("SELECT n FRO {name} WHERE", "Syntax error", None),
         ("SELECT 1 EMIT CHANGES", "reads no stream", "SELECT"),
+        ("SELECT topk(n, 2), nope FROM {name}", "nope", "nope"),
+        ("SELECT 1 FROM {name} WINDOW SESSION (1 DAY) GROUP BY nope", "nope", "nope"),
+        ("EXPLAIN SELECT nope FROM {name}", "nope", "nope"),
+        (
+            "WITH w AS (SELECT _timestamp, n FROM {name}) SELECT n FROM w WINDOW SESSION (1 DAY, "
+            "GRACE PERIOD 1 DAY) GROUP BY n",
+            "w is none",
+            "WITH",
+        ),
     ],
 )
 def test_errors_show_the_place(
@@ -262,6 +272,7 @@ def test_errors_show_the_place(
         ("INSERT INTO {name} VALUES (1)", "there is no stream"),
         ("CREATE STREAM {name}_2 AS SELECT 1", "run by a server"),
         ("TERMINATE {name}", "run by a server"),
+        ("EXPLAIN {name}", "there is no query"),
     ],
 )
 def test_statements_that_cannot_be_done(
@@ -302,8 +313,91 @@ def test_a_second_session_knows_the_streams(session: Session, new_session: Any, 
 
 
 def test_functions_are_shown(session: Session) -> None:
-    assert ["abs"] in rows(session, "SHOW FUNCTIONS")
-    assert "abs" in session.words().functions
+    shown = rows(session, "SHOW FUNCTIONS")
+    assert ["abs", ""] in shown
+    assert ["ARRAY_LENGTH(a)", "array_size(a)"] in shown
+    assert {"abs", "ARRAY_LENGTH"} <= set(session.words().functions)
+    own = {name.upper() for name, meaning in shown if not meaning}
+    assert not own & (ALIASES.keys() | OTHERS.keys())
+
+
+def test_functions_of_ksqldb_have_its_results(session: Session, name: str) -> None:
+    session.execute(f"CREATE STREAM {name} (k STRING, n INT, t TIMESTAMP) WITH (PARTITIONS=1)")
+    session.execute(
+        f"INSERT INTO {name} VALUES ('a', 3, '2026-01-02T03:04:05Z'), ('a', 9, NULL), "
+        "('a', 9, NULL), ('a', NULL, NULL)"
+    )
+    (groups,) = rows(
+        session,
+        "SELECT LATEST_BY_OFFSET(n), EARLIEST_BY_OFFSET(n), TOPK(n, 2), TOPKDISTINCT(n, 5), "
+        f"COUNT_DISTINCT(n) FROM {name} GROUP BY k",
+    )
+    assert groups == [9, 3, [9, 9], [9, 3], 2]
+    moment = 1767323045000
+    for call, value in (
+        ("ARRAY_LENGTH(array(1, 2))", 2),
+        ("AS_VALUE(n)", 3),
+        ("CONVERT_TZ(t, 'UTC', 'Asia/Tokyo')", "2026-01-02T12:04:05"),
+        ("DATETOSTRING(1, 'yyyy-MM-dd')", "1970-01-02"),
+        ("EXTRACTJSONFIELD('{\"a\": {\"b\": 1}}', '$.a.b')", "1"),
+        ("FORMAT_DATE(FROM_DAYS(1), 'yyyy/MM/dd')", "1970/01/02"),
+        ("FORMAT_TIMESTAMP(t, 'yyyy-MM-dd''T''HH:mm')", "2026-01-02T03:04"),
+        ("FORMAT_TIMESTAMP(t, 'HH', 'Asia/Tokyo')", "12"),
+        ("GENERATE_SERIES(3, 1)", [3, 2, 1]),
+        ("GENERATE_SERIES(1, 5, 2)", [1, 3, 5]),
+        ("JSON_KEYS('{\"a\": 1}')", ["a"]),
+        ("PARSE_DATE('02.01.2026', 'dd.MM.yyyy')", "2026-01-02"),
+        ("PARSE_TIMESTAMP('2026-01-02 03', 'yyyy-MM-dd HH')", "2026-01-02T03:00:00"),
+        ("PARSE_TIMESTAMP('2026-01-02 09', 'yyyy-MM-dd HH', 'Asia/Tokyo')", "2026-01-02T00:00:00"),
+        ("STRINGTODATE('1970-01-03', 'yyyy-MM-dd')", 2),
+        ("STRINGTODATE('soon', 'yyyy-MM-dd')", None),
+        ("STRINGTOTIMESTAMP('1970-01-01 00:00:01', 'yyyy-MM-dd HH:mm:ss')", 1000),
+        ("STRINGTOTIMESTAMP('1970-01-01 09', 'yyyy-MM-dd HH', 'Asia/Tokyo')", 0),
+        (f"TIMESTAMPTOSTRING({moment}, 'yyyy-MM-dd HH:mm:ss.SSS')", "2026-01-02 03:04:05.000"),
+        (f"TIMESTAMPTOSTRING({moment}, 'HH', 'Asia/Tokyo')", "12"),
+        ("URL_EXTRACT_HOST('http://a.b:1/c')", "a.b"),
+        ("URL_EXTRACT_PROTOCOL('http://a.b:1/c')", "http"),
+    ):
+        assert rows(session, f"SELECT {call} FROM {name} WHERE t IS NOT NULL") == [[value]], call
+
+
+def test_windows_of_ksqldb_are_counted(session: Session, name: str) -> None:
+    session.execute(
+        f"CREATE STREAM {name} (k STRING, at BIGINT) WITH (PARTITIONS=1, TIMESTAMP='at')"
+    )
+    session.execute(f"INSERT INTO {name} VALUES ('a', 601000), ('a', 605000), ('a', 661000)")
+
+    def counts(window: str) -> list[list[int]]:
+        return rows(
+            session,
+            f"SELECT WINDOWSTART, WINDOWEND, count(*) AS n FROM {name} WINDOW {window} "
+            "WHERE k = 'a' GROUP BY k HAVING WINDOWEND > 0 ORDER BY 1",
+        )
+
+    assert counts("TUMBLING (SIZE 1 MINUTE)") == [[600_000, 660_000, 2], [660_000, 720_000, 1]]
+    assert counts("HOPPING (SIZE 1 MINUTE, ADVANCE BY 30 SECONDS)") == [
+        [570_000, 630_000, 2],
+        [600_000, 660_000, 2],
+        [630_000, 690_000, 1],
+        [660_000, 720_000, 1],
+    ]
+    assert counts("SESSION (4 SECONDS)") == [[601_000, 605_000, 2], [661_000, 661_000, 1]]
+    answer = session.execute(
+        f"SELECT k, WINDOWSTART, count(*) AS n FROM {name} WINDOW SESSION (10 SECONDS, "
+        "GRACE PERIOD 1 SECOND) GROUP BY k EMIT CHANGES FROM BEGINNING LIMIT 1"
+    )
+    assert [each.name for each in answer.columns] == ["k", "WINDOWSTART", "n"]
+    assert [list(each) for each in answer.rows] == [["a", 601_000, 2]]
+
+
+def test_queries_are_explained(session: Session, name: str) -> None:
+    session.execute(f"CREATE STREAM {name} (k STRING, n INT) WITH (PARTITIONS=1)")
+    for end in ("", " EMIT CHANGES"):
+        answer = session.execute(f"EXPLAIN SELECT k, topk(n, 3) AS t FROM {name} GROUP BY k{end}")
+        (first, *_, last) = [row[0] for row in answer.rows]
+        assert first.startswith("Aggregate [k], [k, slice(")
+        assert "raftka" in last
+        assert answer.note == f"reads {name.lower()}"
 
 
 def test_groups_of_a_tables_changes_are_refused(session: Session, name: str) -> None:

@@ -19,6 +19,7 @@ from raftka.pipeline.topics.options import LATEST as END
 from raftka.pipeline.topics.positions import nested
 from raftka.sql.catalog import Catalog, Stream
 from raftka.sql.engine.frames import stream_frame, topic_frame
+from raftka.sql.language.dialect import translate
 from raftka.sql.language.errors import StatementError
 from raftka.sql.language.tokens import Kind, tokens
 from raftka.sql.language.types import quoted
@@ -73,6 +74,24 @@ def analyze(
     """Return the frame of a query. `begin`: None: it reads all that is there now, and ends. Raise
     StatementError and PipelineError.
     """
+    translated = translate(asked.query)
+    sources = sources._replace(catalog=sources.catalog.with_watermarks(translated.delays))
+    try:
+        found = _analyze(spark, Asked(translated.text, translated.text, 0), sources, begin)
+    except StatementError as error:
+        raise asked.error(error.message, translated.place(error.at or 0)) from None
+    if others := translated.delays.keys() - set(found.sources):
+        raise asked.error(
+            f"GRACE PERIOD is of a stream, and {min(others)} is none. Next step: put WINDOW where "
+            "the stream itself is read"
+        )
+    return found
+
+
+def _analyze(
+    spark: "SparkSession", asked: Asked, sources: Sources, begin: Start | None
+) -> Analyzed:
+    """Return the frame of a query in Spark's words."""
     own = spark.newSession()
     mentioned = words_of(asked.query)
     made: list[str] = []
@@ -86,7 +105,10 @@ def analyze(
                 raise asked.error(sentence_of(error), _place_of(error, asked)) from None
             name = table_name((error.getMessageParameters() or {})["relationName"])
         if name.lower() in made or len(made) >= MOST_NAMES:
-            raise asked.error(f"{name} cannot be read here", _place(asked.query, name))
+            raise asked.error(
+                f"{name} cannot be read here. Next step: name a stream, a table or a topic",
+                _place(asked.query, name),
+            )
         _make(own, asked, name, sources, mentioned, begin)
         made.append(name.lower())
 

@@ -20,6 +20,7 @@ from raftka.pipeline.topics.exactly_once import Part, begin, commit
 from raftka.pipeline.topics.sink import EXACTLY_ONCE, SinkOptions, sink_options, write_task
 from raftka.sql.catalog import Stream
 from raftka.sql.engine.analysis import Asked, sentence_of
+from raftka.sql.language.reader import Reader
 from raftka.sql.language.statements import Column, Format, Role
 from raftka.sql.language.types import type_text
 
@@ -61,7 +62,9 @@ def check_streaming(
 ) -> None:
     """Raise StatementError for a query whose rows cannot be written in this mode."""
     if not frame.isStreaming:
-        raise asked.error("this query reads no stream: a topic has no use for it")
+        raise asked.error(
+            "this query reads no stream, so no rows would come. Next step: name one in FROM"
+        )
     jvm = frame.sparkSession._jvm
     modes = jvm.org.apache.spark.sql.streaming.OutputMode
     checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
@@ -78,13 +81,14 @@ def check_streaming(
         if any(each in mentioned for each in WINDOWS):
             raise asked.error(
                 "a window is written when it is closed, and nothing says how late a record may be. "
-                "Next step: create the stream that is read WITH (WATERMARK='10 seconds')",
+                "Next step: WINDOW ... (..., GRACE PERIOD 10 SECONDS), or create the stream that "
+                "is read WITH (WATERMARK='10 seconds')",
                 place,
             ) from None
         raise asked.error(
             "the rows of a GROUP BY without a window change for ever, and a stream only grows. "
             "Next step: CREATE TABLE ... AS SELECT, which has the newest row of each group, or "
-            "add window(_timestamp, '1 minute') to the GROUP BY",
+            "WINDOW TUMBLING (SIZE 1 MINUTE) before the GROUP BY",
             place,
         ) from None
 
@@ -93,6 +97,17 @@ def key_of_groups(frame: DataFrame, asked: Asked) -> str:
     """Return the column that GROUP BY names: the key of a table. Raise StatementError."""
     root = plan_of(frame)[0]
     groups = root.get("groupingExpressions")
+    if (having := Reader(asked.query).find("HAVING")) is not None:
+        raise asked.error(
+            "a table keeps each of its groups, also one that HAVING would leave out later. Next "
+            "step: leave HAVING out, and ask the table with WHERE",
+            having.at,
+        )
+    if any(each[0].get("name") in WINDOWS for each in groups or ()):
+        raise asked.error(
+            "a table with windows is not there yet. Next step: CREATE STREAM ... AS SELECT, which "
+            "gets each window once, when it is closed"
+        )
     if groups is None or len(groups) != 1:
         raise asked.error(
             "a table has the newest row of each group: its query ends with GROUP BY and one "
@@ -122,9 +137,14 @@ def columns_of(
         return tuple(found)
     keys = [each for each in found if each.name.lower() == key.lower()]
     if not keys:
-        raise asked.error(f"the query has no column {key} for PARTITION BY")
+        raise asked.error(
+            f"the query has no column {key} for PARTITION BY. Next step: SELECT it too"
+        )
     if not isinstance(keys[0].kind, str):
-        raise asked.error(f"the key {key} is {type_text(keys[0].kind)}, which has no text")
+        raise asked.error(
+            f"the key {key} is {type_text(keys[0].kind)}, which has no text. Next step: "
+            f"to_json({key})"
+        )
     is_required = role is Role.PRIMARY_KEY
     made = Column(keys[0].name, keys[0].kind, role, is_required=is_required)
     return tuple(made if each is keys[0] else each for each in found)
@@ -175,7 +195,10 @@ def check_target(frame: DataFrame, target: Stream, asked: Asked) -> None:
     if mode_of(frame, target.kind) == "update":
         found = key_of_groups(frame, asked)
         if found.lower() != str(key).lower():
-            raise asked.error(f"the query is grouped by {found}, and the key of the table is {key}")
+            raise asked.error(
+                f"the query is grouped by {found}, and the key of the table is {key}. Next step: "
+                f"GROUP BY the column that is {key}"
+            )
     given = {
         each.name.lower(): each
         for each in columns_of(frame, None if key not in frame.columns else key, asked)
@@ -193,7 +216,9 @@ def check_target(frame: DataFrame, target: Stream, asked: Asked) -> None:
     for name, column in wanted.items():
         if name not in given:
             if column.is_required:
-                raise asked.error(f"{target.name} needs the column {column.name}")
+                raise asked.error(
+                    f"{target.name} needs the column {column.name}. Next step: SELECT it too"
+                )
         elif given[name].kind != column.kind:
             raise asked.error(
                 f"{column.name} is {type_text(given[name].kind)} here and "
@@ -202,7 +227,9 @@ def check_target(frame: DataFrame, target: Stream, asked: Asked) -> None:
     if target.format is Format.DELIMITED and not all(
         isinstance(each.kind, str | Exact) for each in wanted.values()
     ):
-        raise asked.error("a delimited record has no lists, maps or structs")
+        raise asked.error(
+            "a delimited record has no lists, maps or structs. Next step: to_json() them"
+        )
 
 
 def _is_binary(kind: Kind) -> bool:

@@ -14,7 +14,7 @@ from raftka.pipeline.errors import PipelineError, sentence_in
 from raftka.pipeline.flows.graph import file_manager
 from raftka.pipeline.flows.spark_statements import sentence
 from raftka.pipeline.sql import plain
-from raftka.sql.answers import Answer, Column
+from raftka.sql.answers import Answer, Column, table
 from raftka.sql.engine.analysis import (
     EARLIEST,
     LATEST,
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 CAUSE = re.compile(r"Caused by: [\w.$]+: \[[A-Z_.]+\] (.*)")
+IDS = re.compile(r"#\d+L?")  # of columns in a plan
+WIDEST = 150  # characters of a line of a plan
 AT_ONCE = 10_000  # records of a batch
 GROUPING = (".Aggregate", ".Distinct")  # nodes of a plan
 EVERY = "200 milliseconds"  # a push query looks for records
@@ -76,6 +78,19 @@ def pull(spark: "SparkSession", query: Query, sources: Sources, limit: int | Non
         raise failure(error) from None
     note = f"there are more than {limit} rows" if len(rows) > limit else ""
     return Answer(columns, iter([values_of(row) for row in rows[:limit]]), note)
+
+
+def explain(spark: "SparkSession", asked: Asked, sources: Sources, begin: Start | None) -> Answer:
+    """Return Spark's plan, a line a row, the last step first. `begin`: as in `analyze`. Raise
+    StatementError and PipelineError.
+    """
+    found = analyze(spark, asked, sources, begin)
+    own = found.frame.sparkSession
+    analyzed = found.frame._jdf.queryExecution().analyzed()
+    plan = own._jsparkSession.sessionState().optimizer().execute(analyzed).toString()
+    lines = [IDS.sub("", line.replace("~", "")) for line in plan.splitlines()]
+    rows = [[line if len(line) <= WIDEST else f"{line[:WIDEST]}..."] for line in lines if line]
+    return table((("plan", "STRING"),), rows, f"reads {', '.join(found.sources) or 'nothing'}")
 
 
 def _all_rows(frame: "DataFrame") -> Iterator[Sequence[Json]]:

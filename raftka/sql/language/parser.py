@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Callable
 from dataclasses import replace
 
+from raftka.sql.language.dialect import translate
 from raftka.sql.language.errors import StatementError
 from raftka.sql.language.reader import Reader
 from raftka.sql.language.statements import (
@@ -13,6 +14,7 @@ from raftka.sql.language.statements import (
     CreateAs,
     Describe,
     Drop,
+    Explain,
     Format,
     InsertQuery,
     InsertValues,
@@ -48,6 +50,7 @@ FORMS = (
     "PRINT",
     "SHOW",
     "DESCRIBE",
+    "EXPLAIN",
     "DROP STREAM",
     "DROP TABLE",
     "PAUSE",
@@ -55,7 +58,6 @@ FORMS = (
     "TERMINATE",
 )
 NEAR = 0.75  # of 1: a word so close is a slip of the pen; SET is not SELECT
-WINDOWS = ("TUMBLING", "HOPPING", "SESSION")
 DELIMITERS = {"SPACE": " ", "TAB": "\t"}
 
 
@@ -64,18 +66,21 @@ def parse(text: str) -> Statement:
     several = split(text)
     if len(several) > 1:
         at = text.index(several[1], text.index(several[0]) + len(several[0]))
-        raise StatementError("a second statement begins here: give one at a time", text, at)
+        raise StatementError(
+            "a second statement begins here. Next step: give one at a time", text, at
+        )
     reader = Reader(text)
     first = reader.next
     if first.kind is Kind.END:
         raise StatementError("there is no statement")
-    if first.word in QUERIES or first.text == "(":
+    if _begins_query(first):
         return _query(reader)
     readers: dict[str, Callable[[Reader], Statement]] = {
         "SHOW": _show,
         "LIST": _show,
         "DESCRIBE": _describe,
         "DESC": _describe,
+        "EXPLAIN": _explain,
         "PRINT": _print,
         "CREATE": _create,
         "INSERT": _insert,
@@ -145,11 +150,27 @@ def _drop(reader: Reader) -> Drop:
 # queries
 
 
+def _begins_query(token: Token) -> bool:
+    return token.word in QUERIES or token.text == "("
+
+
+def _explain(reader: Reader) -> Explain:
+    reader.take()
+    at = reader.next.at
+    if _begins_query(reader.next):
+        return Explain(reader.text, at, _query(reader))
+    return Explain(reader.text, at, None, reader.name("a query, or SELECT ...,"))
+
+
 def _query(reader: Reader) -> Query:
     begin = reader.next
     query, _ = spark_part(reader)
     if (by := reader.find("PARTITION", "BY")) is not None:
-        reader.refuse("PARTITION BY is of CREATE STREAM name AS SELECT ...", by.at)
+        reader.refuse(
+            "PARTITION BY is of CREATE STREAM. Next step: "
+            "leave it out, or CREATE STREAM name AS SELECT",
+            by.at,
+        )
     is_push = reader.skip("EMIT", "CHANGES")
     from_beginning = is_push and reader.skip("FROM", "BEGINNING")
     limit = _limit(reader) if is_push else None
@@ -159,36 +180,30 @@ def _query(reader: Reader) -> Query:
 
 def spark_part(reader: Reader) -> tuple[str, int]:
     """Take a query up to PARTITION BY or EMIT; return it and its place. Raise StatementError for
-    the words of ksqlDB in it that Spark has others for.
+    the words of ksqlDB in it that Spark has no others for.
     """
     begin = reader.next
-    for window in WINDOWS:
-        if (found := reader.find("WINDOW", window)) is not None:
-            reader.refuse(
-                f"WINDOW {window} is a function here. Next step: GROUP BY {_spark_window(window)}",
-                found.at,
-            )
     if (found := reader.find("EMIT", "FINAL")) is not None:
         reader.refuse(
-            "EMIT FINAL is not there: a stream's windows are written when they are closed", found.at
+            "EMIT FINAL is not there: a stream's windows are written when they are closed. Next "
+            "step: leave it out",
+            found.at,
         )
     ends = [found for words in (("PARTITION", "BY"), ("EMIT", "CHANGES")) if (
         found := reader.find(*words))]  # fmt: skip
     end = min(ends, key=lambda token: token.at, default=None)
     if end is not None:
         reader.jump(end)
-        return reader.text[begin.at : end.at].rstrip(), begin.at
-    while reader.next.kind is not Kind.END:
-        last = reader.take()
-    return reader.text[begin.at : last.end], begin.at
-
-
-def _spark_window(window: str) -> str:
-    return {
-        "TUMBLING": "window(_timestamp, '1 minute')",
-        "HOPPING": "window(_timestamp, '1 minute', '10 seconds')",
-        "SESSION": "session_window(_timestamp, '1 minute')",
-    }[window]
+        query = reader.text[begin.at : end.at].rstrip()
+    else:
+        while reader.next.kind is not Kind.END:
+            last = reader.take()
+        query = reader.text[begin.at : last.end]
+    try:
+        translate(query)  # Spark's words are made anew where the query runs
+    except StatementError as error:
+        reader.refuse(error.message, begin.at + (error.at or 0))
+    return query, begin.at
 
 
 def _written_query(reader: Reader) -> tuple[str, int, str | None]:
@@ -231,10 +246,15 @@ def _create(reader: Reader) -> Statement:
             begin.at,
         )
     if columns is not None:
-        reader.refuse("with AS SELECT the columns are those of the query", at)
+        reader.refuse(
+            "with AS SELECT the columns are those of the query. Next step: leave these out", at
+        )
     query, query_at, key = _written_query(reader)
     if key is not None and begin.word == "TABLE":
-        reader.refuse("the key of a table is its column in GROUP BY, not in PARTITION BY", query_at)
+        reader.refuse(
+            "the key of a table is its column in GROUP BY. Next step: leave PARTITION BY out",
+            query_at,
+        )
     return CreateAs(reader.text, at, begin.word, name, options, query, query_at, key)
 
 
@@ -242,15 +262,23 @@ def _column(reader: Reader, of: str) -> Column:
     begin = reader.next
     name = reader.name("a column")
     if name.startswith("_"):
-        reader.refuse("names with _ before them are of the record: _topic, _offset, ...", begin.at)
+        reader.refuse(
+            "names with _ before them are of the record: _topic, _offset, ... Next step: "
+            "another name",
+            begin.at,
+        )
     column = Column(name, read_type(reader))
     if reader.skip("PRIMARY", "KEY"):
         if of == "STREAM":
-            reader.refuse("a stream has a KEY, a table a PRIMARY KEY", begin.at)
+            reader.refuse(
+                "a stream has a KEY, a table a PRIMARY KEY. Next step: write KEY", begin.at
+            )
         return replace(column, role=Role.PRIMARY_KEY, is_required=True)
     if reader.skip("KEY"):
         if of == "TABLE":
-            reader.refuse("a table has a PRIMARY KEY, a stream a KEY", begin.at)
+            reader.refuse(
+                "a table has a PRIMARY KEY, a stream a KEY. Next step: write PRIMARY KEY", begin.at
+            )
         return replace(column, role=Role.KEY)
     if reader.skip("HEADERS"):
         return replace(column, role=Role.HEADERS)
@@ -266,10 +294,12 @@ def _column(reader: Reader, of: str) -> Column:
 def _check_columns(reader: Reader, columns: tuple[Column, ...], of: str, at: int) -> None:
     names = [each.name.lower() for each in columns]
     if twice := [name for name in names if names.count(name) > 1]:
-        reader.refuse(f"the column {twice[0]} is there twice", at)
+        reader.refuse(f"the column {twice[0]} is there twice. Next step: leave one out", at)
     keys = [each for each in columns if each.role in (Role.KEY, Role.PRIMARY_KEY)]
     if len(keys) > 1:
-        reader.refuse(f"{keys[1].name} is a second key: a record has one", at)
+        reader.refuse(
+            f"{keys[1].name} is a second key: a record has one. Next step: leave KEY out there", at
+        )
     if keys and not isinstance(keys[0].kind, str):
         reader.refuse(f"the key {keys[0].name} is of a plain type, such as STRING or BIGINT", at)
     if of == "TABLE" and not keys:
@@ -306,7 +336,7 @@ def _options(reader: Reader) -> Options:
                 + f" There are {', '.join(OPTIONS)}"
             )
         if key in found:
-            reader.refuse(f"the option {key} is there twice")
+            reader.refuse(f"the option {key} is there twice. Next step: leave one out")
         reader.take()
         reader.expect("=")
         if reader.next.kind not in (Kind.TEXT, Kind.NUMBER):
@@ -375,7 +405,11 @@ def _insert(reader: Reader) -> Statement:
             reader.refuse("VALUES should be here: INSERT INTO ... SELECT names its columns with AS")
         query, query_at, key = _written_query(reader)
         if key is not None:
-            reader.refuse(f"INSERT INTO has no PARTITION BY: the key is that of {name}", query_at)
+            reader.refuse(
+                f"INSERT INTO has no PARTITION BY: the key is that of {name}. Next step: "
+                "leave it out",
+                query_at,
+            )
         return InsertQuery(reader.text, at, name, query, query_at)
     rows = [_row(reader)]
     while reader.skip(","):

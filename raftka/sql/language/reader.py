@@ -1,6 +1,6 @@
 """The tokens of a statement from left to right, and what is said where another one should be."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import partial
 from typing import NoReturn, TypeVar
@@ -18,29 +18,29 @@ class Reader:
     def __init__(self, text: str) -> None:
         """Raises StatementError."""
         self.text = text
-        self._tokens = tokens(text)
-        if len(self._tokens) > 1 and self._tokens[-2].text == ";":
-            del self._tokens[-2]
+        self.tokens = tokens(text)  # the last one is the end
+        if len(self.tokens) > 1 and self.tokens[-2].text == ";":
+            del self.tokens[-2]
         self._position = 0
 
     # looking
 
     @property
     def next(self) -> Token:
-        return self._tokens[self._position]
+        return self.tokens[self._position]
 
     def sees(self, *words: str) -> bool:
         """Return whether these words and signs come next."""
-        coming = self._tokens[self._position : self._position + len(words)]
+        coming = self.tokens[self._position : self._position + len(words)]
         return [each.word or each.text for each in coming] == list(words)
 
     def find(self, *words: str) -> Token | None:
         """Return the first token where these words come, outside of brackets and from here on."""
         depth = 0
-        for at in range(self._position, len(self._tokens)):
-            token = self._tokens[at]
+        for at in range(self._position, len(self.tokens)):
+            token = self.tokens[at]
             depth += (token.text in "([{") - (token.text in ")]}") if token.text else 0
-            if depth == 0 and [each.word for each in self._tokens[at : at + len(words)]] == list(
+            if depth == 0 and [each.word for each in self.tokens[at : at + len(words)]] == list(
                 words
             ):
                 return token
@@ -50,7 +50,7 @@ class Reader:
 
     def take(self) -> Token:
         token = self.next
-        self._position = min(self._position + 1, len(self._tokens) - 1)
+        self._position = min(self._position + 1, len(self.tokens) - 1)
         return token
 
     def skip(self, *words: str) -> bool:
@@ -73,7 +73,14 @@ class Reader:
 
     def jump(self, token: Token) -> None:
         """Go on at a token that `find` has given."""
-        self._position = self._tokens.index(token)
+        self._position = self.tokens.index(token)
+
+    def places_since(self, begin: Token) -> Iterator[int]:
+        """Yield the places of the tokens that were taken from this one on, the last one first."""
+        position = self._position
+        while self.tokens[position].at > begin.at:
+            position -= 1
+            yield self.tokens[position].at
 
     def name(self, of: str) -> str:
         """Take a name; one in backticks may have any letters."""

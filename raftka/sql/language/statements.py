@@ -82,6 +82,14 @@ class Query(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class Explain(Statement):
+    """Of a query as text, or of one that goes on."""
+
+    query: Query | None
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Create(Statement):
     kind: str  # STREAM or TABLE
     name: str

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from raftka.sql.language.errors import StatementError
 
 LONGEST = 64 << 10  # characters of a statement
+LONGEST_NUMBER = 1000  # characters
 
 
 class Kind(StrEnum):
@@ -66,6 +67,10 @@ def tokens(text: str) -> list[Token]:
         if each.kind is Kind.BROKEN:
             name = "comment" if each.text.startswith("/*") else f"quote {each.text[0]}"
             raise StatementError(f"this {name} has no end", text, each.at)
+        if each.kind is Kind.NUMBER and len(each.text) > LONGEST_NUMBER:
+            raise StatementError(
+                f"this number has more than {LONGEST_NUMBER} digits", text, each.at
+            )
     return [*found, Token(Kind.END, "", len(text.rstrip()))]
 
 

@@ -50,6 +50,11 @@ STATEMENTS = {  # by the words that begin them: the form, a sentence, an example
         "Columns of a stream, table or topic.",
         "DESCRIBE trucks;",
     ),
+    "EXPLAIN": (
+        "EXPLAIN SELECT ...  |  EXPLAIN query",
+        "Spark's plan of a query, or of one that writes.",
+        "EXPLAIN SELECT count(*) FROM trucks WINDOW TUMBLING (SIZE 1 MINUTE) GROUP BY truck;",
+    ),
     "PRINT": (
         "PRINT 'topic' [FROM BEGINNING] [LIMIT n]",
         "Records of a topic as they come, until Ctrl-C.",
