@@ -115,14 +115,14 @@ def test_failed_operations_have_ended_and_open_ones_have_not() -> None:
     assert [each.ended for each in history.operations] == [1, NEVER]
 
 
+VALUES = ("raftka.chaos.", "raftka.json_values", "raftka.share.state", "raftka.wire.errors")
+
+
 @pytest.mark.parametrize("path", PURE, ids=lambda path: path.stem)
 def test_the_checker_is_pure(path: Path) -> None:
+    """Of raftka it knows values alone: states of records, and the protocol's numbers of errors."""
     relative = str(path.relative_to(ROOT.parent.parent))
     found = [target for _, target in imports(ast.parse(path.read_text()), relative)]
 
     assert not [target for target in found if target.split(".")[0] in OUTSIDE_OF_PURE]
-    assert all(
-        target.startswith(("raftka.chaos.", "raftka.json_values", "raftka.share.state"))
-        for target in found
-        if target.startswith("raftka")
-    )
+    assert all(target.startswith(VALUES) for target in found if target.startswith("raftka"))
