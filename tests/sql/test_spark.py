@@ -25,9 +25,8 @@ RECORDS = 50
 
 
 @pytest.fixture(scope="module")
-def connection(
-    raftka_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Connection]:
+def trucks(raftka_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A topic; at the end the server of the cluster is gone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         raftka_cluster.create_topic("trucks", partitions=2)
@@ -40,11 +39,16 @@ def connection(
             check=True,
             env=FROM_CHECKOUT,
         )
-        connection = raftka.sql.connect(raftka_cluster.bootstrap_servers)
-        yield connection
+        yield
         address = Wanted(raftka_cluster.bootstrap_servers).folder.address()
         assert address is not None
         os.kill(address.pid, signal.SIGTERM)
+
+
+@pytest.fixture
+def connection(trucks: None, raftka_cluster: Cluster) -> Connection:
+    """To the server that is there: another test may have killed the one before it."""
+    return raftka.sql.connect(raftka_cluster.bootstrap_servers)
 
 
 def test_a_topic_is_asked_in_sql(connection: Connection) -> None:
