@@ -141,10 +141,12 @@ def calls_of(output: Path) -> list[Call]:
         for flush in SUBMITTED.finditer(line):
             flushing[flush["number"]] = (float(line.split()[1]), flush["what"])
         for flush in DONE.finditer(line):
-            since, what = flushing.pop(flush["number"])
-            found.append(
-                Call("fdatasync", what, since, float(line.split()[1]), int(flush["result"]))
-            )
+            begun_flush = flushing.pop(flush["number"], None)
+            if begun_flush is not None:  # else it began before the trace
+                since, what = begun_flush
+                found.append(
+                    Call("fdatasync", what, since, float(line.split()[1]), int(flush["result"]))
+                )
         if (resumed := RESUMED.match(line)) is not None:
             begun = unfinished.pop(resumed["tid"], None)
             if begun is not None:
