@@ -55,7 +55,7 @@ def serve(**options: Option) -> None:
     """Be the SQL server of this user and cluster until SIGTERM or Ctrl-C. Prints its URL when it
     answers. Programs elsewhere show the token: raftka.sql.connect(url=..., token=...).
 
-    Who has the token may do what this connection to the brokers may.
+    A client with the token may do all that this connection to the brokers may.
     """
     from raftka.cli.spark.sql_verbs import serve
 

@@ -113,7 +113,7 @@ class Catalog:
     entries: dict[str, Entry] = field(default_factory=dict)  # by name in lower case
 
     def replay(self, key: str, value: bytes | None, where: str) -> None:
-        """Raises PipelineError for records of a later release, and for what is no statement.
+        """Raises PipelineError for records of a later release, and for values without a statement.
         `where`: topic and offset.
         """
         if value is None:
