@@ -112,8 +112,8 @@ def test_documents_name_files_that_are_there() -> None:
             assert (ROOT / path).exists(), f"{document.name}: {path}"
 
 
-# in docs/, as `wc -w` counts: 54,300 to look things up, 9,500 of guides by task
-MOST_WORDS = 63_800
+# in docs/, as `wc -w` counts: 54,800 to look things up, 9,500 of guides by task
+MOST_WORDS = 64_300
 WIDEST_LINE = 120
 LONGEST_SENTENCE = 30  # words; a code span counts as one
 

@@ -101,6 +101,7 @@ class PersistentQuery:
     server: str  # the id of the server that runs it
     run: str  # an id that no other query has: the name of its checkpoint
     is_paused: bool = False
+    schema_id: int | None = None  # that rows are written with, where their format has one
 
 
 Entry = Stream | PersistentQuery
@@ -169,6 +170,7 @@ def encode(entry: Entry) -> bytes:
     """Return the value of an entry's record."""
     if isinstance(entry, Stream):
         return json.dumps({"version": 0, "statement": entry.text}).encode()
+    has_schema = {} if entry.schema_id is None else {"schema": entry.schema_id}
     return json.dumps(
         {
             "version": 0,
@@ -179,6 +181,7 @@ def encode(entry: Entry) -> bytes:
             "server": entry.server,
             "run": entry.run,
             "paused": entry.is_paused,
+            **has_schema,
         }
     ).encode()
 
@@ -205,7 +208,7 @@ def _stream(text: str) -> Stream:
 
 
 def _query(found: Mapping[str, object]) -> PersistentQuery:
-    sources, run = found["sources"], str(found["run"])
+    sources, run, schema_id = found["sources"], str(found["run"]), found.get("schema")
     if not isinstance(sources, list) or RUN.fullmatch(run) is None:
         raise ValueError(f"sources {sources!r:.100}, run {run!r:.100}")
     return PersistentQuery(
@@ -216,4 +219,5 @@ def _query(found: Mapping[str, object]) -> PersistentQuery:
         str(found["server"]),
         run,
         bool(found["paused"]),
+        None if schema_id is None else int(str(schema_id)),
     )

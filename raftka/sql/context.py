@@ -18,7 +18,7 @@ from raftka.pipeline.topics.brokers import Brokers, open_brokers
 from raftka.sql import topics
 from raftka.sql.catalog import Catalog, Stream
 from raftka.sql.language import StatementError
-from raftka.sql.language.statements import Format, Statement
+from raftka.sql.language.statements import Statement
 from raftka.sql.statement_log import Change, StatementLog
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Context:
             return StatementError(message, statement.text, statement.at)
 
         options = stream.options
-        if stream.format in (Format.AVRO, Format.PROTOBUF) and self.registry is None:
+        if stream.format.has_schema and self.registry is None:
             raise refuse(
                 f"{stream.format} needs a registry. Next step: start with "
                 "RAFTKA_REGISTRY_URL=http://localhost:8081"

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING
 from raftka.json_values import Json
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.locks import locked
+from raftka.pipeline.records.registry_client import SchemaRefused
 from raftka.sql.answers import Answer, table
 from raftka.sql.catalog import Catalog, PersistentQuery, Stream
 from raftka.sql.context import Context
 from raftka.sql.language.errors import StatementError
 from raftka.sql.language.statements import Control, CreateAs, Format, InsertQuery, Role
+from raftka.sql.registration import registered_id
 
 if TYPE_CHECKING:
     from raftka.pipeline.flows.supervisor import Reported
@@ -201,11 +203,12 @@ class QueryHost:
                 key = key_of_groups(found.frame, asked) if is_table else statement.key
                 check_streaming(found.frame, asked, words, mode_of(found.frame, statement.kind))
                 role = Role.PRIMARY_KEY if is_table else Role.KEY
-                columns = columns_of(found.frame, key, asked, role)
+                form = statement.options.format or Format.JSON
+                columns = columns_of(found.frame, key, form, asked, role)
                 options = replace(
                     statement.options,
                     topic=statement.options.topic or statement.name,
-                    format=statement.options.format or Format.JSON,
+                    format=form,
                 )
                 target = Stream(statement.kind, statement.name, columns, options)
                 prefix = "ctas" if is_table else "csas"
@@ -216,6 +219,12 @@ class QueryHost:
                 prefix = "insert"
             check_target(found.frame, target, asked)
             _check_no_loop(change.catalog, statement, target, found.sources)
+            try:
+                schema_id = registered_id(
+                    context.registry, target, is_new=isinstance(statement, CreateAs)
+                )
+            except SchemaRefused as refused:
+                raise asked.error(str(refused)) from None
             context.make_topic(brokers, target)
             query = PersistentQuery(
                 change.catalog.new_name(f"{prefix}_{target.name.lower()}"),
@@ -224,6 +233,7 @@ class QueryHost:
                 found.sources,
                 self._state.server,
                 uuid.uuid4().hex,
+                schema_id=schema_id,
             )
             change.commit({target.name: target, query.name: query})
         queries.add(query, target)

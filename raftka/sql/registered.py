@@ -1,6 +1,4 @@
-"""Columns of a stream from the newest schema of its topic, and values written with that schema.
-Knows no Spark.
-"""
+"""Columns of a stream from the newest schema of its topic. Knows no Spark."""
 
 import json
 from collections.abc import Mapping
@@ -8,10 +6,18 @@ from typing import NoReturn
 
 from raftka.json_values import Json, JsonObject
 from raftka.pipeline.errors import PipelineError
-from raftka.pipeline.records.fields import Exact, Field, Group, Kind, Many, MapOf
+from raftka.pipeline.records.fields import (
+    DECIMAL_KIND,
+    LARGEST_DECIMAL,
+    Exact,
+    Field,
+    Group,
+    Kind,
+    Many,
+    MapOf,
+)
 from raftka.pipeline.records.registry_client import RegistryAccess, RegistryClient, UnknownSchema
 from raftka.schemas.client import Registered, Schema
-from raftka.schemas.framing import MAGIC
 from raftka.schemas.values import Misfit
 from raftka.sql.language.statements import Column, Format
 
@@ -38,6 +44,8 @@ AVRO_LOGICAL = {
     "uuid": "string",
 }
 JSON_TYPES = {"boolean": "boolean", "integer": "bigint", "number": "double", "string": "string"}
+CONNECT_TYPES = {"int32": "int", "int64": "bigint", "float32": "float", "float64": "double"}
+CONNECT_DECIMAL = "org.apache.kafka.connect.data.Decimal"
 PROTOBUF: Mapping[int, Kind] = {  # by the number that a descriptor has for a type
     1: "double",
     2: "float",
@@ -84,32 +92,38 @@ def subject_of(topic: str) -> str:
     return f"{topic}-value"
 
 
-def newest(access: RegistryAccess | None, topic: str, form: Format) -> Registered:
-    """Return the newest schema of a topic's values. Raise PipelineError."""
+def registry_of(access: RegistryAccess | None) -> RegistryAccess:
+    """Raises PipelineError for a server without one."""
     if access is None:
         raise PipelineError(
             "there is no registry. Next step: name its columns, or start with "
             "RAFTKA_REGISTRY_URL=http://localhost:8081"
         )
+    return access
+
+
+def newest(access: RegistryAccess | None, topic: str, form: Format) -> Registered:
+    """Return the newest schema of a topic's values. Raise UnknownSchema, and PipelineError."""
     subject = subject_of(topic)
-    try:
-        found = RegistryClient.of(access).latest(subject, serialized=form is Format.PROTOBUF)
-    except UnknownSchema:
-        raise PipelineError(
-            f"the registry has no schema for {subject}. Next step: name the columns in the "
-            "statement"
-        ) from None
+    client = RegistryClient.of(registry_of(access))
+    found = client.latest(subject)
     kind = found.schema.kind.lower()
-    if kind != form:
+    if kind != form.decoded_as:
         raise PipelineError(f"the schema of {subject} is {kind}, and VALUE_FORMAT is {form}")
-    return found
+    return client.latest(subject, serialized=True) if form is Format.PROTOBUF else found
 
 
 def registered_columns(
     access: RegistryAccess | None, topic: str, form: Format
 ) -> tuple[Column, ...]:
     """Return the columns that the newest schema has. Raise PipelineError."""
-    found = newest(access, topic, form)
+    try:
+        found = newest(access, topic, form)
+    except UnknownSchema:
+        raise PipelineError(
+            f"the registry has no schema for {subject_of(topic)}. Next step: name the columns in "
+            "the statement"
+        ) from None
     try:
         fields = _fields(found.schema, access, form)
     except (NoColumn, Misfit, UnknownSchema, ValueError, KeyError, TypeError) as error:
@@ -201,6 +215,8 @@ def _json_kind(schema: Json, where: str, depth: int) -> Kind:
         if len(kinds) != 1:
             _refuse(where, schema)
         return _json_kind(kinds[0], where, depth + 1)
+    if (known := _connect_kind(schema)) is not None:
+        return known
     kind = schema.get("type")
     if isinstance(kind, list):
         kinds = [each for each in kind if each != "null"]
@@ -223,6 +239,20 @@ def _json_kind(schema: Json, where: str, depth: int) -> Kind:
     if not isinstance(kind, str) or kind not in JSON_TYPES:
         _refuse(where, schema)
     return JSON_TYPES[kind]
+
+
+def _connect_kind(schema: JsonObject) -> Kind | None:
+    """Return the kind that Kafka Connect's words, or ours for long decimals, name; None: they do
+    not.
+    """
+    title = str(schema.get("title"))
+    if title == CONNECT_DECIMAL:
+        given = schema.get("connect.parameters") or {}
+        digits = int(given.get("connect.decimal.precision", LARGEST_DECIMAL))
+        return Exact(digits, int(given.get("scale", 0)))
+    if (match := DECIMAL_KIND.fullmatch(title)) is not None:
+        return Exact(int(match[1]), int(match[2]))
+    return CONNECT_TYPES.get(str(schema.get("connect.type")))
 
 
 def _message(descriptor: Json, where: str, depth: int) -> Kind:
@@ -249,22 +279,3 @@ def _protobuf_field(field: Json, where: str, depth: int) -> Kind:
     else:
         kind = _message(message, where, depth + 1)
     return Many(kind) if field.is_repeated else kind
-
-
-def encoded(access: RegistryAccess | None, topic: str, form: Format, value: Json) -> bytes:
-    """Return the bytes of a record's value, in Confluent's framing. Raise Misfit and
-    PipelineError.
-    """
-    found = newest(access, topic, form)
-    assert access is not None, "the schema has come from there"
-    client = RegistryClient.of(access)
-    if form is Format.AVRO:
-        from raftka.schemas.values import avro
-
-        schema = avro.put_references_inside(found.schema, client)
-        data = avro.write(schema, found.schema_id, value)
-    else:
-        from raftka.schemas.values import protobuf
-
-        data = protobuf.write(found.schema, client, value)
-    return bytes([MAGIC]) + found.schema_id.to_bytes(4) + data

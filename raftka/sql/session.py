@@ -308,7 +308,7 @@ class Session:
         registry.
         """
         given = statement.columns or ()
-        has_schema = options.format in (Format.AVRO, Format.PROTOBUF)
+        has_schema = options.format is not None and options.format.has_schema
         if any(each.role is Role.VALUE for each in given) or (given and not has_schema):
             return given
         if options.format is Format.DELIMITED:

@@ -12,8 +12,8 @@ from raftka.client.blocking.reader import FetchedRecord, Reader
 from raftka.client.blocking.topics import create_topics, delete_topics
 from raftka.json_values import Json, JsonObject
 from raftka.pipeline.errors import PipelineError
-from raftka.pipeline.records.fields import Exact, Group, Kind, Many, MapOf, fitting
-from raftka.pipeline.records.registry_client import RegistryAccess
+from raftka.pipeline.records.fields import Exact, Group, Kind, Many, MapOf, fitting, member
+from raftka.pipeline.records.registry_client import RegistryAccess, SchemaRefused
 from raftka.pipeline.records.schema_readers import RegistryReader
 from raftka.pipeline.sql import plain
 from raftka.pipeline.topics.brokers import DECISIONS, STATEMENTS, Brokers, as_pipeline_errors
@@ -24,7 +24,8 @@ from raftka.sql.answers import Answer, Column, table
 from raftka.sql.catalog import Stream, is_key
 from raftka.sql.language.errors import StatementError
 from raftka.sql.language.statements import Format, InsertValues, Role
-from raftka.sql.registered import encoded
+from raftka.sql.registered import registry_of
+from raftka.sql.registration import ValueWriter, registered_id
 from raftka.wire.errors import Code, name_of_code
 
 POLL_S, AT_ONCE = 0.25, 500
@@ -170,6 +171,13 @@ def insert(
             raise refuse(f"{target.name} has no column {name}. It has {known}")
     if len({name.lower() for name in names}) < len(names):
         raise refuse("a column is there twice. Next step: leave one out")
+    try:
+        schema_id = registered_id(registry, target, is_new=False)
+    except SchemaRefused as refused:
+        raise refuse(str(refused)) from None
+    writer = (
+        None if schema_id is None else ValueWriter(registry_of(registry), target.format, schema_id)
+    )
     records = []
     for number, row in enumerate(statement.rows, 1):
         where = f"row {number}: " if len(statement.rows) > 1 else ""
@@ -177,7 +185,7 @@ def insert(
             raise refuse(f"{where}there are {len(row)} values for {len(names)} columns")
         given = {name.lower(): value for name, value in zip(names, row, strict=True)}
         try:
-            records.append(_record(target, given, registry))
+            records.append(_record(target, given, writer))
         except Misfit as misfit:
             raise refuse(f"{where}{misfit}") from None
     _write(brokers, target.topic, records)
@@ -185,7 +193,7 @@ def insert(
 
 
 def _record(
-    target: Stream, given: Mapping[str, Json], registry: RegistryAccess | None
+    target: Stream, given: Mapping[str, Json], writer: ValueWriter | None
 ) -> tuple[bytes | None, bytes | None]:
     """Return key and value of a record. Raise Misfit and PipelineError."""
     values: JsonObject = {}
@@ -202,7 +210,7 @@ def _record(
             key = None if value is None else _text(value)
         else:
             values[each.name] = value
-    return key, _encode(target, values, registry)
+    return key, _encode(target, values, writer)
 
 
 def written(value: Json, kind: Kind, where: str) -> Json:
@@ -239,14 +247,15 @@ def _text(value: Json) -> bytes:
     return (str(value).lower() if isinstance(value, bool) else str(value)).encode()
 
 
-def _encode(target: Stream, values: JsonObject, registry: RegistryAccess | None) -> bytes:
-    if target.format is Format.JSON:
-        if any(isinstance(each, bytes) for each in values.values()):
-            raise Misfit("JSON has no place for bytes")
-        return json.dumps(values, ensure_ascii=False).encode()
+def _encode(target: Stream, values: JsonObject, writer: ValueWriter | None) -> bytes:
     if target.format is Format.DELIMITED:
         return _line(values, target.options.delimiter or ",")
-    return encoded(registry, target.topic, target.format, values)
+    if target.format.decoded_as == Format.JSON:
+        if any(isinstance(each, bytes) for each in values.values()):
+            raise Misfit("JSON has no place for bytes")
+        return json.dumps(values, ensure_ascii=False).encode() if writer is None else writer(values)
+    assert writer is not None, "its format has a schema"
+    return writer({each.name: member(values, each) for each in target.fields})
 
 
 def _line(values: JsonObject, delimiter: str) -> bytes:

@@ -6,7 +6,7 @@ import pytest
 
 from raftka.sql.language import StatementError, parse
 from raftka.sql.language.dialect import translate
-from raftka.sql.language.functions import ALIASES, FORMATS, OTHERS, call_of, shown
+from raftka.sql.language.functions import ALIASES, FORMATS, OTHERS
 
 PAGE = Path(__file__).parents[2] / "docs" / "sql-functions.md"
 
@@ -158,6 +158,4 @@ def test_tables_of_functions_do_not_contradict_each_other() -> None:
 
 
 def test_the_page_has_each_function() -> None:
-    lines = [words(line) for line in PAGE.read_text().splitlines()]
-    for name, (form, *_) in ALIASES.items():
-        assert f"{call_of(name, form)} {shown(form)}" in lines
+    assert words(PAGE.read_text().split("```")[1]) == f"text {', '.join(ALIASES)}"

@@ -11,12 +11,24 @@ pytest.importorskip("fastavro", reason="needs raftka[pipeline]")
 pytest.importorskip("jsonschema_rs", reason="needs raftka[registry]")
 
 from raftka.pipeline.errors import PipelineError
-from raftka.pipeline.records.registry_client import RegistryAccess
+from raftka.pipeline.records.fields import Field, Group, Many
+from raftka.pipeline.records.registry_client import (
+    RegistryAccess,
+    RegistryAway,
+    RegistryClient,
+    SchemaRefused,
+    register_schema,
+)
 from raftka.pipeline.records.schema_readers import RegistryReader
+from raftka.schemas.client import Schema
 from raftka.schemas.values import Misfit
-from raftka.sql.language.statements import Format
+from raftka.sql.catalog import Stream
+from raftka.sql.language import StatementError
+from raftka.sql.language.statements import Column, Format, Options
 from raftka.sql.language.types import type_text
-from raftka.sql.registered import encoded, registered_columns
+from raftka.sql.made_schemas import made_schema
+from raftka.sql.registered import registered_columns
+from raftka.sql.registration import ValueWriter, registered_id
 from raftka.sql.session import Session
 from raftka.testing import Cluster
 from tests.registry.rest import Rest, record
@@ -165,9 +177,93 @@ def test_rows_are_written_with_the_schema_of_the_topic(
         session.close()
 
 
+@pytest.mark.parametrize("form", [Format.AVRO, Format.PROTOBUF, Format.JSON_SR])
+def test_the_first_rows_of_a_topic_register_a_schema_of_the_columns(
+    access: RegistryAccess, cluster: Cluster, rest: Rest, form: Format
+) -> None:
+    session = Session(cluster.bootstrap_servers, registry=access)
+    topic = f"first_{form}"
+    try:
+        session.execute(
+            f"CREATE STREAM {topic} (k INT KEY, n INT, t TIMESTAMP, d DATE, p DECIMAL(9, 2)) "
+            f"WITH (VALUE_FORMAT='{form}', PARTITIONS=1)"
+        )
+        session.execute(f"INSERT INTO {topic} VALUES (7, 1, '2026-01-02', '2026-01-02', 1.5)")
+        found = registered_columns(access, topic, form)
+        assert [type_text(each.kind) for each in found[:3]] == ["INT", "TIMESTAMP", "DATE"]
+        (record,) = cluster.records(topic)
+        value = RegistryReader.of(access, (form.decoded_as,)).value(record.value or b"")
+        assert (record.key, value["n"], float(value["p"])) == (b"7", 1, 1.5)
+        with pytest.raises(StatementError, match="n is 'x'"):
+            session.execute(f"INSERT INTO {topic} (n) VALUES ('x')")
+    finally:
+        session.close()
+
+
+def test_fields_of_protobuf_keep_their_numbers(access: RegistryAccess) -> None:
+    def stream(*fields: Field) -> Stream:
+        columns = tuple(Column(each.name, each.kind) for each in fields)
+        return Stream("STREAM", "s", columns, Options("numbers", Format.PROTOBUF))
+
+    inside = Field("o", Group((Field("x", "int"), Field("y", "string"))))
+    first = registered_id(access, stream(Field("a", "int"), inside), is_new=True)
+    inside = Field("o", Group((Field("y", "string"), Field("z", "int"))))
+    second = registered_id(access, stream(Field("b", "string"), inside), is_new=True)
+    assert second != first
+    text = RegistryClient.of(access).latest("numbers-value").schema.text
+    lines = [" ".join(each.split()) for each in text.splitlines()]
+    for line in (
+        "optional string b = 3;",
+        "optional o_struct o = 2;",
+        "optional string y = 2;",
+        "optional int32 z = 3;",
+        "reserved 1;",
+    ):
+        assert line in lines, text
+    assert registered_id(access, stream(Field("c", "int")), is_new=False) == second
+
+
+def test_a_schema_that_is_not_compatible_is_refused(rest: Rest, access: RegistryAccess) -> None:
+    topic = register(rest, Format.AVRO, record("Old", n="string"))
+    target = Stream("STREAM", "s", (Column("n", "int"),), Options(topic, Format.AVRO))
+    with pytest.raises(SchemaRefused, match=f"refuses the schema of {topic}-value: .*compatible"):
+        registered_id(access, target, is_new=True)
+
+
+def test_a_registry_that_is_away_is_no_refusal() -> None:
+    target = Stream("STREAM", "s", (Column("n", "int"),), Options("t", Format.AVRO))
+    with pytest.raises(RegistryAway, match=r"127\.0\.0\.1:1"):
+        register_schema(RegistryAccess(("http://127.0.0.1:1",)), "t-value", made(target))
+
+
+def made(target: Stream) -> Schema:
+    return made_schema(target.format, target.topic, target.fields)
+
+
+def test_records_within_records_have_names_of_their_own() -> None:
+    inside = Group((Field("b", Group(())),))
+    target = Stream(
+        "STREAM",
+        "s",
+        (Column("a", inside), Column("a_b", Many(Group(())))),
+        Options("1-t", Format.AVRO),
+    )
+    text = made(target).text
+    names = [part.split('"')[0] for part in text.split('"record", "name": "')[1:]]
+    assert names == ["_1_t", "_1_t_a", "_1_t_a_b", "_1_t_a_b_"]
+
+
 def test_a_value_that_does_not_fit_the_schema_is_refused(
     rest: Rest, access: RegistryAccess
 ) -> None:
-    topic = register(rest, Format.AVRO, record("One", n="int"))
+    schema_id = rest.register("misfits-value", record("One", n="int"))
     with pytest.raises(Misfit, match="does not fit"):
-        encoded(access, topic, Format.AVRO, {"n": "text"})
+        ValueWriter(access, Format.AVRO, schema_id)({"n": "text"})
+    text = 'syntax = "proto3"; message Row { int32 n = 1; repeated string s = 2; }'
+    schema_id = rest.register("misfits-2-value", text, schemaType="PROTOBUF")
+    write = ValueWriter(access, Format.PROTOBUF, schema_id)
+    for value in ({"n": 1 << 40}, {"other": 1}, {"s": [None]}):
+        with pytest.raises(Misfit, match="does not fit"):
+            write(value)
+    with pytest.raises(PipelineError, match="schema 99999"):
+        ValueWriter(access, Format.AVRO, 99999)({})

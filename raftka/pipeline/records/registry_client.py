@@ -8,6 +8,7 @@ some seconds. A registry that does not answer, or refuses the login, is no fault
 raises RegistryAway, and the batch is tried again.
 """
 
+import json
 import logging
 import ssl
 import time
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.schemas.client import (
@@ -42,6 +43,8 @@ CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 TIMEOUT_S = 10.0  # for one answer, in all
 PAUSES_S = (0.2, 0.5, 1.0, 2.0)  # before each registry is asked again
 UNKNOWN_S = 10.0  # an unknown id is not asked for again so soon
+REFUSED = (409, 422)  # statuses of an answer about a schema
+SHOWN = 600  # characters of a refusal
 FRESH_S = 100.0  # a kept schema is compared with the registry when it is older and used
 
 log = logging.getLogger(__name__)
@@ -53,6 +56,10 @@ class RegistryAway(PipelineError):
     """No registry answered, or none lets the user in. The same batch is tried again when the query
     is.
     """
+
+
+class SchemaRefused(PipelineError):
+    """A schema cannot be registered, such as one that is not compatible."""
 
 
 class UnknownSchema(Exception):
@@ -239,3 +246,31 @@ class RegistryClient:
                         return value
                     return Answer(value, len(body), self._clock())
         raise RegistryAway(f"no registry answers. {reason}. The batch is tried again")
+
+
+def register_schema(access: RegistryAccess, subject: str, schema: Schema) -> int:
+    """Return the id of a schema, which is the newest of the subject from now on. Raise
+    SchemaRefused, and RegistryAway.
+    """
+    path = f"/subjects/{quote(subject, safe='')}/versions"
+    kind = {} if schema.kind == "AVRO" else {"schemaType": schema.kind}
+    body = json.dumps({"schema": schema.text, **kind}).encode()
+    reason = ""
+    for url in access.urls:
+        try:
+            status, answer = Http(access).send("POST", url, path, body)
+            found = json.loads(answer)
+            if status == 200:
+                return int(found["id"])
+            message = str(found["message"])
+        except (OSError, ValueError, TypeError, LookupError) as error:
+            reason = f"{url}: {type(error).__name__} {error}"
+            continue
+        if status in REFUSED:
+            raise SchemaRefused(
+                f"the registry refuses the schema of {subject}: "
+                f"{' '.join(message.split()):.{SHOWN}}. Next step: a schema that goes with the "
+                "ones before, or another subject"
+            )
+        reason = f"{url}: the answer is {status}: {message:.{SHOWN}}"
+    raise RegistryAway(f"no registry takes the schema of {subject}. {reason}")

@@ -22,6 +22,7 @@ MAX_REFERENCES = 1_000
 MAX_SCHEMA_DEPTH = 200
 
 Read = Callable[[bytes], Json]
+Write = Callable[[Json], bytes]
 
 
 # checking
@@ -171,20 +172,39 @@ def make_reader(schema: Json, schema_id: int) -> Read:
     return read
 
 
-def write(schema: Json, schema_id: int, value: Json) -> bytes:
-    """Return the bytes of a value. Raise Misfit for one that does not fit, and for a text that is
-    no schema.
+# writing
+
+
+def make_writer(schema: Json, schema_id: int) -> Write:
+    """Return a function that returns the bytes of a value: dates, times and decimals are Python's.
+    A field that is missing gets its default. Both raise Misfit: this one for a text that is no
+    schema.
     """
     from fastavro import parse_schema, schemaless_writer
 
-    stream = BytesIO()
     try:
-        schemaless_writer(stream, parse_schema(schema), value, strict=True)
-    except Exception as error:  # fastavro raises errors of many kinds
+        parsed = parse_schema(schema)
+    except Exception as error:  # any client may have registered the schema
         raise Misfit(
-            f"the value does not fit Avro schema {schema_id}: {type(error).__name__} {error}"
+            f"Avro schema {schema_id} can not be used: {type(error).__name__} {error}"
         ) from None
-    return stream.getvalue()
+
+    def write(value: Json) -> bytes:
+        stream = BytesIO()
+        try:
+            schemaless_writer(stream, parsed, value, strict_allow_default=True)
+        except Exception as error:  # fastavro raises errors of many kinds
+            raise Misfit(
+                f"the value does not fit Avro schema {schema_id}: {type(error).__name__} {error}"
+            ) from None
+        return stream.getvalue()
+
+    return write
+
+
+def write(schema: Json, schema_id: int, value: Json) -> bytes:
+    """Return the bytes of one value, as `make_writer` does."""
+    return make_writer(schema, schema_id)(value)
 
 
 def put_references_inside(schema: Schema, source: SchemaSource) -> Json:

@@ -1,5 +1,6 @@
-"""Protobuf values: checked for the registry, and read as values that declared fields judge for the
-pipeline. The pipeline's registry gives compiled descriptors, so it needs no protoc.
+"""Protobuf values: checked for the registry; read as values that declared fields judge for the
+pipeline, and written for SQL. The pipeline's registry gives compiled descriptors, so it needs no
+protoc.
 
 A message that is read becomes a mapping: fields that can be missing and are missing are not in it.
 An enum is its value's name, or the number as text where the schema has none. Timestamps are
@@ -8,7 +9,7 @@ moments, wrappers their values, a Duration is a group, `confluent.type.Decimal` 
 """
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from importlib import import_module
@@ -32,7 +33,27 @@ WRAPPERS = {
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 }
 OPTIONS_ONLY = ("confluent/meta.proto",)  # it defines options alone, which a reader does not need
-DECIMAL_FILE = "confluent/type/decimal.proto"
+# files that clients import without sending them, beside Protobuf's: package, message, its fields
+OWN_FILES: Mapping[str, tuple[str, str, Mapping[str, FieldDescriptorProto.Type.ValueType]]] = {
+    "confluent/type/decimal.proto": (
+        "confluent.type",
+        "Decimal",
+        {
+            "value": FieldDescriptorProto.TYPE_BYTES,
+            "precision": FieldDescriptorProto.TYPE_UINT32,
+            "scale": FieldDescriptorProto.TYPE_INT32,
+        },
+    ),
+    "google/type/date.proto": (
+        "google.type",
+        "Date",
+        dict.fromkeys(("year", "month", "day"), FieldDescriptorProto.TYPE_INT32),
+    ),
+}
+WHOLE = (
+    FieldDescriptorProto.TYPE_UINT64,
+    FieldDescriptorProto.TYPE_FIXED64,
+)
 FIRST = b"\0"  # the indexes of the first message of a file
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -130,6 +151,27 @@ def make_reader(schema: Schema, source: SchemaSource) -> Callable[[bytes], Json]
     return lambda payload: plain(types.parse(payload))
 
 
+# writing
+
+
+def make_writer(schema: Schema, source: SchemaSource) -> Callable[[Json], bytes]:
+    """Return a function that returns the bytes behind the schema id for a message of the file's
+    first type, from a mapping: dates, times and decimals are Python's, what is None is left out.
+    `schema` is a descriptor in base64. Both raise Misfit, and this one the errors of the source.
+    """
+    message_type = _types(schema, source).first()
+    arguments = _Arguments().of(message_type.DESCRIPTOR)
+
+    def write(value: Json) -> bytes:
+        try:
+            data: bytes = message_type(**arguments(value)).SerializeToString()
+        except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            raise Misfit(f"the value does not fit the Protobuf schema: {error}") from None
+        return FIRST + data
+
+    return write
+
+
 def write(schema: Schema, source: SchemaSource, value: Json) -> bytes:
     """Return the bytes behind the schema id for a message of the file's first type, from JSON as
     Protobuf writes it. `schema` is a descriptor in base64. Raise Misfit.
@@ -142,6 +184,53 @@ def write(schema: Schema, source: SchemaSource, value: Json) -> bytes:
         raise Misfit(f"the value does not fit the Protobuf schema: {error}") from None
     data: bytes = message.SerializeToString()
     return FIRST + data
+
+
+class _Arguments:
+    """Functions that turn values into arguments of messages. A type may have itself inside."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Callable[[Json], Json]] = {}
+
+    def of(self, descriptor: Json) -> Callable[[Json], Json]:
+        name = descriptor.full_name
+        if name not in self._found:
+            if (special := ARGUMENTS.get(name)) is not None:
+                return special
+            fields: dict[str, Callable[[Json], Json]] = {}
+
+            def convert(value: Json) -> JsonObject:
+                # an unknown name is left to the message, which refuses it
+                return {
+                    name: fields.get(name, _itself)(each)
+                    for name, each in value.items()
+                    if each is not None
+                }
+
+            self._found[name] = convert
+            fields |= {each.name: self._field(each) for each in descriptor.fields}
+        return self._found[name]
+
+    def _field(self, field: Json) -> Callable[[Json], Json]:
+        if field.message_type is not None and _is_entry(field.message_type):
+            one = self._one(field.message_type.fields_by_name["value"])
+            return lambda value: {name: one(each) for name, each in value.items()}
+        one = self._one(field)
+        return (lambda value: [one(each) for each in value]) if field.is_repeated else one
+
+    def _one(self, field: Json) -> Callable[[Json], Json]:
+        if field.message_type is not None:
+            return self.of(field.message_type)
+        return _whole if field.type in WHOLE else _itself
+
+
+def _itself(value: Json) -> Json:
+    return value
+
+
+def _whole(value: Json) -> Json:
+    """Return the number as Protobuf has it: columns of 64 bits without a sign are decimals."""
+    return int(value) if type(value) is Decimal and value == int(value) else value
 
 
 def first_type(schema: Schema, source: SchemaSource) -> Json:
@@ -220,21 +309,13 @@ def _add(
 
 
 def _well_known(name: str) -> FileDescriptorProto:
-    """Return the descriptor of a file that comes with Protobuf, or of Confluent's decimals. Raise
-    Misfit.
-    """
-    if name == DECIMAL_FILE:
-        file = FileDescriptorProto(name=name, package="confluent.type", syntax="proto3")
-        decimal = file.message_type.add(name="Decimal")
-        kinds = (
-            FieldDescriptorProto.TYPE_BYTES,
-            FieldDescriptorProto.TYPE_UINT32,
-            FieldDescriptorProto.TYPE_INT32,
-        )
-        for number, (field, kind) in enumerate(
-            zip(("value", "precision", "scale"), kinds, strict=True), 1
-        ):
-            decimal.field.add(
+    """Return the descriptor of a file that comes with Protobuf, or of OWN_FILES. Raise Misfit."""
+    if name in OWN_FILES:
+        package, type_name, fields = OWN_FILES[name]
+        file = FileDescriptorProto(name=name, package=package, syntax="proto3")
+        message = file.message_type.add(name=type_name)
+        for number, (field, kind) in enumerate(fields.items(), 1):
+            message.field.add(
                 name=field, number=number, type=kind, label=FieldDescriptorProto.LABEL_OPTIONAL
             )
         return file
@@ -322,4 +403,36 @@ SPECIAL: dict[str, Callable[[Json], Json]] = {
     "google.type.Date": _date,
     "confluent.type.Decimal": _decimal,
     **dict.fromkeys(WRAPPERS, lambda message: message.value),
+}
+
+
+def _timestamp_arguments(value: datetime) -> Json:
+    since = value - EPOCH
+    return {
+        "seconds": since // timedelta(seconds=1),
+        "nanos": since.microseconds * 1000,
+    }
+
+
+def _decimal_arguments(value: Decimal) -> Json:
+    _, digits, exponent = value.as_tuple()
+    scale = -int(exponent)
+    number = int(value.scaleb(scale, context=Context(prec=60)))
+    size = number.bit_length() // 8 + 1
+    return {
+        "value": number.to_bytes(size, "big", signed=True),
+        "precision": len(digits),
+        "scale": scale,
+    }
+
+
+def _date_arguments(value: date) -> Json:
+    return {"year": value.year, "month": value.month, "day": value.day}
+
+
+ARGUMENTS: dict[str, Callable[[Json], Json]] = {
+    "google.protobuf.Timestamp": _timestamp_arguments,
+    "google.type.Date": _date_arguments,
+    "confluent.type.Decimal": _decimal_arguments,
+    **dict.fromkeys(WRAPPERS, lambda value: {"value": value}),
 }

@@ -95,7 +95,7 @@ def _decoded(stream: Stream, registry: RegistryAccess | None) -> Column:
         options = {"sep": separator, "columnNameOfCorruptRecord": ERROR, "mode": "PERMISSIVE"}
         line = f.col("value").cast("string")
         return f.from_csv(line, shape.add(ERROR, "string").toDDL(), options)
-    decoder = Decoder((str(stream.format),), stream.fields, {}, registry)
+    decoder = Decoder((stream.format.decoded_as,), stream.fields, {}, registry)
 
     def decode(values: pa.Array) -> pa.Array:
         return decoder.columns(values)

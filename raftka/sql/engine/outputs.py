@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
 
 from raftka.json_values import Json, JsonObject
 from raftka.pipeline.flows.graph import file_manager
@@ -20,9 +19,11 @@ from raftka.pipeline.topics.exactly_once import Part, begin, commit
 from raftka.pipeline.topics.sink import EXACTLY_ONCE, SinkOptions, sink_options, write_task
 from raftka.sql.catalog import Stream
 from raftka.sql.engine.analysis import Asked, sentence_of
+from raftka.sql.engine.values import value_of
 from raftka.sql.language.reader import Reader
 from raftka.sql.language.statements import Column, Format, Role
 from raftka.sql.language.types import type_text
+from raftka.sql.registration import ValueWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
@@ -39,7 +40,6 @@ KINDS = {
         for each in ("boolean", "float", "double", "string", "binary", "timestamp", "date")
     },
 }
-WRITTEN = (Format.JSON, Format.DELIMITED)
 AGGREGATE = ".Aggregate"
 UNSUPPORTED_MODE = "STREAMING_OUTPUT_MODE"
 WINDOWS = ("window", "session_window")
@@ -121,16 +121,20 @@ def key_of_groups(frame: DataFrame, asked: Asked) -> str:
 
 
 def columns_of(
-    frame: DataFrame, key: str | None, asked: Asked, role: Role = Role.KEY
+    frame: DataFrame, key: str | None, form: Format, asked: Asked, role: Role = Role.KEY
 ) -> tuple[Column, ...]:
-    """Return the columns of the stream that gets these rows. Raise StatementError."""
+    """Return the columns of the stream of this format that gets these rows.
+
+    Raise StatementError.
+    """
     _check_names(frame.columns, asked)
     fields = frame.schema.jsonValue()["fields"]
     found = [Column(each["name"], _kind(each["type"], each["name"], asked)) for each in fields]
     for each in found:
-        if _is_binary(each.kind) and each.name.lower() != (key or "").lower():
+        has_no_place = form not in (Format.AVRO, Format.PROTOBUF) and _is_binary(each.kind)
+        if has_no_place and each.name.lower() != (key or "").lower():
             raise asked.error(
-                f"the column {each.name} has bytes, which JSON has no place for. Next step: "
+                f"the column {each.name} has bytes, which {form} has no place for. Next step: "
                 "base64() or CAST"
             )
     if key is None:
@@ -186,11 +190,6 @@ def _kind(found: Json, where: str, asked: Asked) -> Kind:
 def check_target(frame: DataFrame, target: Stream, asked: Asked) -> None:
     """Raise StatementError for rows that are none of the stream's."""
     _check_names(frame.columns, asked)
-    if target.format not in WRITTEN:
-        raise asked.error(
-            f"{target.name} is {target.format}, which is read and not written yet. Queries write "
-            f"{' and '.join(WRITTEN)}"
-        )
     key = None if target.key is None else target.key.name
     if mode_of(frame, target.kind) == "update":
         found = key_of_groups(frame, asked)
@@ -201,7 +200,9 @@ def check_target(frame: DataFrame, target: Stream, asked: Asked) -> None:
             )
     given = {
         each.name.lower(): each
-        for each in columns_of(frame, None if key not in frame.columns else key, asked)
+        for each in columns_of(
+            frame, None if key not in frame.columns else key, target.format, asked
+        )
     }
     wanted = {
         each.name.lower(): each
@@ -240,37 +241,29 @@ def _is_binary(kind: Kind) -> bool:
     return kind == "binary"
 
 
-def records_of(frame: DataFrame, target: Stream) -> DataFrame:
-    """Return rows with the key and the value of a record."""
-    given = {name.lower(): name for name in frame.columns}
-    values = []
-    for each in target.fields:
-        if each.name.lower() not in given:
-            if target.format is Format.DELIMITED:
-                values.append(f.lit(None).cast("string").alias(each.name))
-            continue
-        value = frame[given[each.name.lower()]]
-        # a number of JSON would lose digits
-        is_text = isinstance(each.kind, Exact) and target.format is Format.JSON
-        values.append((value.cast("string") if is_text else value).alias(each.name))
-    struct = f.struct(*values) if values else f.struct(f.lit(None).cast("string").alias("_"))
-    if target.format is Format.DELIMITED:
-        value = f.to_csv(struct, {"sep": target.options.delimiter or ","})
-    else:
-        value = f.to_json(struct)
+def records_of(frame: DataFrame, target: Stream, writer: ValueWriter | None) -> DataFrame:
+    """Return rows with the key and the value of a record. `writer`: of a format with a schema."""
+    given = {name.lower(): frame[name] for name in frame.columns}
+    found = [value_of(given, target, writer).alias("value")]
     if target.kind == "TABLE" and target.key is not None:  # its topic takes no record without one
-        frame = frame.where(frame[given[target.key.name.lower()]].isNotNull())
-    found = [value.alias("value")]
+        frame = frame.where(given[target.key.name.lower()].isNotNull())
     if target.key is not None and target.key.name.lower() in given:
-        key = frame[given[target.key.name.lower()]]
+        key = given[target.key.name.lower()]
         found.insert(0, (key if target.key.kind == "binary" else key.cast("string")).alias("key"))
     return frame.select(*found)
 
 
 def start(
-    frame: DataFrame, target: Stream, name: str, checkpoint: Path, connection: Mapping[str, str]
+    frame: DataFrame,
+    target: Stream,
+    name: str,
+    checkpoint: Path,
+    connection: Mapping[str, str],
+    writer: ValueWriter | None,
 ) -> "StreamingQuery":
-    """Start a query that goes on where it was. Raise Spark's errors."""
+    """Start a query that goes on where it was. `writer`: of a format with a schema. Raise Spark's
+    errors.
+    """
     own = frame.sparkSession
     # Spark looks for the sink's name in the session of the thread
     own._get_j_spark_session_class(own._jvm).setActiveSession(own._jsparkSession)
@@ -278,8 +271,8 @@ def start(
         own.conf.set(setting, value)
     # one task writes: each partition of a topic must have one writer
     mode = mode_of(frame, target.kind)
-    writer = (
-        records_of(frame, target)
+    stream = (
+        records_of(frame, target, writer)
         .repartition(1)
         .writeStream.queryName(name)
         .outputMode(mode)
@@ -288,7 +281,7 @@ def start(
     )
     options = {**connection, "topic": target.topic, "deliveryGuarantee": EXACTLY_ONCE}
     if mode == "append":
-        return writer.format("raftka").options(**options).start()
+        return stream.format("raftka").options(**options).start()
     # its connections: two queries must not share them
     options |= {"kafka.client.id": f"raftka-sql-{name}", "checkpointLocation": str(checkpoint)}
     sink = sink_options(
@@ -296,7 +289,7 @@ def start(
         {"key": "string", "value": "string"},
         streaming=True,
     )
-    return writer.foreachBatch(partial(write_changes, sink)).start()
+    return stream.foreachBatch(partial(write_changes, sink)).start()
 
 
 def write_changes(sink: SinkOptions, batch: DataFrame, number: int) -> None:

@@ -19,6 +19,8 @@ from raftka.pipeline.topics.positions import Position
 from raftka.sql.catalog import PersistentQuery, Stream
 from raftka.sql.engine.analysis import EARLIEST, Analyzed, Asked, Sources, Start, analyze
 from raftka.sql.engine.outputs import start
+from raftka.sql.registered import registry_of
+from raftka.sql.registration import ValueWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,9 +75,15 @@ class Queries:
         brokers = open_brokers(self._connection, "raftka-sql", PATIENCE_MS / 1000)
         try:
             frame = self.analyze(Asked(query.query, query.query, 0), brokers).frame
+            registry = self._sources(brokers).registry
         finally:
             brokers.close()
-        return start(frame, target, query.name, self._checkpoint(query), self._connection)
+        writer = (
+            None
+            if query.schema_id is None
+            else ValueWriter(registry_of(registry), target.format, query.schema_id)
+        )
+        return start(frame, target, query.name, self._checkpoint(query), self._connection, writer)
 
     def analyze(self, asked: Asked, brokers: Brokers) -> Analyzed:
         """Return the frame of a query that goes on. Raise StatementError and PipelineError."""

@@ -23,6 +23,17 @@ class Format(StrEnum):
     AVRO = "avro"
     PROTOBUF = "protobuf"
     DELIMITED = "delimited"
+    JSON_SR = "json_sr"  # JSON behind the id of a JSON Schema
+
+    @property
+    def has_schema(self) -> bool:
+        """Return whether a registry has the schema of its values."""
+        return self in (Format.AVRO, Format.PROTOBUF, Format.JSON_SR)
+
+    @property
+    def decoded_as(self) -> str:
+        """Return the name that decoders of values have for it."""
+        return "json" if self is Format.JSON_SR else str(self)
 
 
 @dataclass(frozen=True, slots=True)

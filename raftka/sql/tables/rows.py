@@ -25,7 +25,6 @@ from raftka.sql.language.statements import Column, Format, Role
 
 BITS = {"int": 32, "bigint": 64}
 WHOLE = re.compile(rb"[\x00-\x20\x7f]*([+-]?[0-9]{1,40})[\x00-\x20\x7f]*")
-FORMATS = (Format.JSON, Format.AVRO, Format.PROTOBUF)  # Spark alone reads delimited lines
 
 
 def wanted_of(key: bytes, kind: Kind) -> bytes | None:
@@ -58,8 +57,11 @@ class Plan:
 def plan_of(lookup: Lookup, table: Stream) -> Plan | None:
     """None: it is a question for Spark."""
     key = table.key
-    is_known = all(each.role is Role.VALUE or is_key(each) for each in table.columns)
-    if key is None or table.kind != "TABLE" or table.format not in FORMATS or not is_known:
+    # Spark alone reads delimited lines
+    is_known = table.format is not Format.DELIMITED and all(
+        each.role is Role.VALUE or is_key(each) for each in table.columns
+    )
+    if key is None or table.kind != "TABLE" or not is_known:
         return None
     if lookup.key.lower() != key.name.lower() or key.kind not in ("string", *BITS):
         return None
@@ -96,8 +98,8 @@ class ValueReader:
         self._lock = threading.Lock()  # of the reader by schema ids
         self._framed = (
             None
-            if registry is None or table.format is Format.JSON
-            else RegistryReader.of(registry, (str(table.format),))
+            if registry is None or table.format.decoded_as == Format.JSON
+            else RegistryReader.of(registry, (table.format.decoded_as,))
         )
 
     def row(self, plan: Plan, key: str | int, value: bytes) -> list[Json] | None:
