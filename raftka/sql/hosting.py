@@ -24,8 +24,11 @@ from raftka.sql.context import Context
 from raftka.sql.language.errors import StatementError
 from raftka.sql.language.statements import Control, CreateAs, Format, InsertQuery, Role
 from raftka.sql.registration import registered_id
+from raftka.sql.replacing import PREFIXES, check_replaced_stream, replaced_query
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from raftka.pipeline.flows.supervisor import Reported
     from raftka.sql.engine.analysis import Asked
     from raftka.sql.engine.persistent import Queries
@@ -181,50 +184,35 @@ class QueryHost:
 
     def _create(self, statement: Persistent, queries: "Queries") -> Answer:
         from raftka.sql.engine.analysis import Asked, words_of
-        from raftka.sql.engine.outputs import (
-            check_streaming,
-            check_target,
-            columns_of,
-            key_of_groups,
-            mode_of,
-        )
+        from raftka.sql.engine.outputs import check_streaming, check_target, mode_of
+        from raftka.sql.engine.state import check_state
 
         assert self._state is not None, "the queries are there"
         asked = Asked(statement.text, statement.query, statement.query_at)
-        words = words_of(statement.query)
-        context = self._context
+        context, old, known = self._context, None, None
         with context.brokers() as brokers, context.changing() as change:
             if isinstance(statement, CreateAs):
-                _check_new(change.catalog, statement)
+                known = change.catalog.stream(statement.name)
+                if known is not None and statement.if_missing:
+                    return Answer(note=f"{known.name} is there already")
+                old = replaced_query(change.catalog, statement, self._state.server)
             found = queries.analyze(asked, brokers)
             _check_sources(change.catalog, found.sources, asked)
             if isinstance(statement, CreateAs):
-                is_table = statement.kind == "TABLE"
-                key = key_of_groups(found.frame, asked) if is_table else statement.key
-                check_streaming(found.frame, asked, words, mode_of(found.frame, statement.kind))
-                role = Role.PRIMARY_KEY if is_table else Role.KEY
-                form = statement.options.format or Format.JSON
-                columns = columns_of(found.frame, key, form, asked, role)
-                options = replace(
-                    statement.options,
-                    topic=statement.options.topic or statement.name,
-                    format=form,
-                )
-                target = Stream(statement.kind, statement.name, columns, options)
-                prefix = "ctas" if is_table else "csas"
-                context.check_options(target, statement)
+                target = self._new_target(statement, found.frame, asked)
+                prefix = PREFIXES[statement.kind]
             else:
                 target = context.target(change.catalog, statement.name, statement)
-                check_streaming(found.frame, asked, words, mode_of(found.frame, target.kind))
                 prefix = "insert"
+            mode = mode_of(found.frame, target.kind)
+            check_streaming(found.frame, asked, words_of(statement.query), mode)
             check_target(found.frame, target, asked)
             _check_no_loop(change.catalog, statement, target, found.sources)
-            try:
-                schema_id = registered_id(
-                    context.registry, target, is_new=isinstance(statement, CreateAs)
-                )
-            except SchemaRefused as refused:
-                raise asked.error(str(refused)) from None
+            if isinstance(statement, CreateAs) and old is not None and known is not None:
+                check_replaced_stream(known, target, statement)
+                before = queries.analyze(Asked(old.query, old.query, 0), brokers)
+                check_state(before.frame, found.frame, asked)
+            schema_id = self._schema_id(statement, target, asked)
             context.make_topic(brokers, target)
             query = PersistentQuery(
                 change.catalog.new_name(f"{prefix}_{target.name.lower()}"),
@@ -235,9 +223,41 @@ class QueryHost:
                 uuid.uuid4().hex,
                 schema_id=schema_id,
             )
+            if old is not None:
+                query = replace(query, name=old.name, run=old.run, is_paused=old.is_paused)
             change.commit({target.name: target, query.name: query})
-        queries.add(query, target)
-        return Answer(note=f"{query.name} writes to the topic {target.topic}")
+        if old is not None:
+            queries.stop(old, forget=False)
+        if not query.is_paused:
+            queries.add(query, target)
+        done = "writes" if old is None else "is replaced and writes"
+        return Answer(note=f"{query.name} {done} to the topic {target.topic}")
+
+    def _new_target(self, statement: CreateAs, frame: "DataFrame", asked: "Asked") -> Stream:
+        """Return the stream that a query makes. Raise StatementError."""
+        from raftka.sql.engine.outputs import columns_of, key_of_groups
+
+        is_table = statement.kind == "TABLE"
+        key = key_of_groups(frame, asked) if is_table else statement.key
+        options = replace(
+            statement.options,
+            topic=statement.options.topic or statement.name,
+            format=statement.options.format or Format.JSON,
+        )
+        target = Stream(statement.kind, statement.name, (), options)
+        role = Role.PRIMARY_KEY if is_table else Role.KEY
+        target = replace(target, columns=columns_of(frame, key, target.format, asked, role))
+        self._context.check_options(target, statement)
+        return target
+
+    def _schema_id(self, statement: Persistent, target: Stream, asked: "Asked") -> int | None:
+        """Return the id of the schema for the rows of a query. Raise StatementError."""
+        try:
+            return registered_id(
+                self._context.registry, target, is_new=isinstance(statement, CreateAs)
+            )
+        except SchemaRefused as refused:
+            raise asked.error(str(refused)) from None
 
     def _control(self, statement: Control, queries: "Queries") -> Answer:
         assert self._state is not None, "the queries are there"
@@ -279,16 +299,6 @@ class QueryHost:
         if reported is None:
             return "paused" if query.is_paused else "starting", None
         return reported.state, reported
-
-
-def _check_new(catalog: Catalog, statement: CreateAs) -> None:
-    other = catalog.entries.get(statement.name.lower())
-    if other is not None:
-        raise StatementError(
-            f"{other.name} is there already. Next step: another name, or DROP it first",
-            statement.text,
-            statement.at,
-        )
 
 
 def _check_sources(catalog: Catalog, sources: Sequence[str], asked: "Asked") -> None:

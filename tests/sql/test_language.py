@@ -165,7 +165,6 @@ def test_create_stream_as_select_and_inserts() -> None:
         ("CREATE STREAM s (a INT) WITH (REPLICAS=1, REPLICAS=1)", "REPLICAS=1)", "there twice"),
         ("CREATE STREAM s (a INT) WITH (VALUE_DELIMITER='|')", "'|'", "VALUE_FORMAT='delimited'"),
         ("CREATE STREAM s (a INT", "", "a comma or ) should be here"),
-        ("CREATE OR REPLACE STREAM s AS SELECT 1", "STREAM", "has no OR REPLACE"),
         ("CREATE STREAM s (a INT) AS SELECT 1", "s (", "are those of the query"),
         ("INSERT INTO s VALUES (1 + 1)", "+", "a comma or )"),
         ("INSERT INTO s VALUES (now())", "now", "a value should be here"),

@@ -223,6 +223,20 @@ def test_fields_of_protobuf_keep_their_numbers(access: RegistryAccess) -> None:
     assert registered_id(access, stream(Field("c", "int")), is_new=False) == second
 
 
+@pytest.mark.parametrize("form", [Format.AVRO, Format.PROTOBUF, Format.JSON_SR])
+def test_a_further_column_is_compatible(access: RegistryAccess, form: Format) -> None:
+    columns = [Column("n", "int"), Column("s", "string")]
+    ids = [
+        registered_id(
+            access,
+            Stream("STREAM", "s", tuple(columns[:count]), Options(f"more_{form}", form)),
+            is_new=True,
+        )
+        for count in (1, 2, 2)
+    ]
+    assert ids[0] != ids[1] == ids[2]
+
+
 def test_a_schema_that_is_not_compatible_is_refused(rest: Rest, access: RegistryAccess) -> None:
     topic = register(rest, Format.AVRO, record("Old", n="string"))
     target = Stream("STREAM", "s", (Column("n", "int"),), Options(topic, Format.AVRO))

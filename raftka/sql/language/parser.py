@@ -238,13 +238,6 @@ def _create(reader: Reader) -> Statement:
     options = _options(reader)
     if not reader.skip("AS"):
         return Create(reader.text, at, begin.word, name, columns, options, is_replacing, if_missing)
-    if is_replacing or if_missing:
-        words = "OR REPLACE" if is_replacing else "IF NOT EXISTS"
-        reader.refuse(
-            f"a {begin.word.lower()} with a query has no {words}. Next step: TERMINATE its query "
-            "and DROP it, then create it anew",
-            begin.at,
-        )
     if columns is not None:
         reader.refuse(
             "with AS SELECT the columns are those of the query. Next step: leave these out", at
@@ -255,7 +248,18 @@ def _create(reader: Reader) -> Statement:
             "the key of a table is its column in GROUP BY. Next step: leave PARTITION BY out",
             query_at,
         )
-    return CreateAs(reader.text, at, begin.word, name, options, query, query_at, key)
+    return CreateAs(
+        reader.text,
+        at,
+        begin.word,
+        name,
+        options,
+        query,
+        query_at,
+        key,
+        is_replacing,
+        if_missing,
+    )
 
 
 def _column(reader: Reader, of: str) -> Column:

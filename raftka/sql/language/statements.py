@@ -118,6 +118,8 @@ class CreateAs(Statement):
     query: str
     query_at: int
     key: str | None  # the column of PARTITION BY
+    is_replacing: bool = False
+    if_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

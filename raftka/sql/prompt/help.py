@@ -21,7 +21,7 @@ STATEMENTS = {  # by the words that begin them: the form, a sentence, an example
     ),
     "CREATE TABLE": (
         "CREATE TABLE name (id STRING PRIMARY KEY, ...) WITH (options)  |  "
-        "CREATE TABLE name AS SELECT ... GROUP BY x",
+        "CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name AS SELECT ... GROUP BY x",
         "The newest row of each key of a topic, or of each group of a query that goes on.",
         "CREATE TABLE owners (id STRING PRIMARY KEY, name STRING) WITH (KAFKA_TOPIC = 'owners');",
     ),
