@@ -6,8 +6,7 @@ import socket
 import threading
 from collections import Counter
 from dataclasses import replace
-from types import TracebackType
-from typing import Self
+from typing import ClassVar
 
 import trio
 
@@ -17,15 +16,16 @@ from raftka.console.settings import ConsoleSettings
 from raftka.console.site import BOUNDS, ConsoleSite
 from raftka.console.static import Static
 from raftka.console.workers import Report, report_to_stderr
-from raftka.http.messages import url_of
 from raftka.http.server import HttpServer
-from raftka.http.thread import ServerThread, tls_of
+from raftka.http.thread import ServerThread, ThreadedSite
 from raftka.runtime.interfaces import Runtime
 
 SWEEP_S = 30.0  # between two looks for sessions that have ended
 
 
-class ConsoleServer:
+class ConsoleServer(ThreadedSite):
+    names: ClassVar = dict.fromkeys(("", "0.0.0.0", "::"), "localhost")
+
     def __init__(
         self,
         settings: ConsoleSettings,
@@ -35,37 +35,13 @@ class ConsoleServer:
         """`listening`: a socket that listens, instead of host and port of the settings; it becomes
         the console's own. `report`: of failures that are bugs.
         """
+        super().__init__(settings.host, settings.port, settings.tls)
         self.settings = settings
         self._listening, self._report = listening, report
         self._sessions = Sessions(settings, self._count_hit)
         self._hits: Counter[str] = Counter()
         self._site: ConsoleSite | None = None
-        self._thread: ServerThread | None = None
         self._ready = threading.Event()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
-
-    @property
-    def port(self) -> int:
-        """Return the number of the port that it listens on."""
-        return self.settings.port if self._thread is None else self._thread.port
-
-    @property
-    def url(self) -> str:
-        """Return its address for browsers of this machine, without a path."""
-        host = self.settings.host
-        host = {"": "localhost", "0.0.0.0": "localhost", "::": "localhost"}.get(host, host)
-        return url_of(host, self.port, has_tls=self.settings.tls is not None)
 
     @property
     def idle_s(self) -> float:
@@ -74,7 +50,7 @@ class ConsoleServer:
 
     def start(self) -> None:
         """Return when it answers. Raises OSError for a port that is taken. No broker is asked."""
-        address = self._listening or (self.settings.host, self.settings.port)
+        address = self._listening or (self._host, self._port)
         self._thread = ServerThread(address, self._make_http, "console")
         self._thread.start()
         self._ready.wait()
@@ -85,8 +61,7 @@ class ConsoleServer:
         """
         if self._site is not None:
             self._site.workers.stop()
-        if self._thread is not None:
-            self._thread.stop()
+        super().stop()
         self._sessions.end_all()
 
     def _count_hit(self, limit: object) -> None:
@@ -103,16 +78,9 @@ class ConsoleServer:
             self._hits,
         )
         runtime.spawn(self._sweep, "sessions")
-        tls = self.settings.tls
         self._site = site
         self._ready.set()
-        return HttpServer(
-            site,
-            BOUNDS,
-            runtime.clock,
-            has_logins=bool(self.settings.login),
-            protect=tls_of(tls, runtime.clock) if tls is not None else None,
-        )
+        return self._http_server(site, BOUNDS, runtime, has_logins=bool(self.settings.login))
 
     async def _sweep(self) -> None:
         while True:

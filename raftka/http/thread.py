@@ -3,13 +3,17 @@
 import socket
 import ssl
 import threading
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import ClassVar, Self
 
 import trio
 
 from raftka.http.messages import Reply, Request, Response, url_of
 from raftka.http.pages import Page
-from raftka.http.server import HttpServer
+from raftka.http.request_reader import Bounds
+from raftka.http.server import HttpServer, Site
 from raftka.runtime.interfaces import Clock, Connection, Runtime
 from raftka.runtime.real.network import RealListener
 from raftka.runtime.real.runtime import open_runtime
@@ -85,6 +89,58 @@ class ServerThread:
                 RealListener(runtime.network, self._socket, server.accept, first=False)
                 if not self._over.is_set():
                     await trio.sleep_forever()
+
+
+class ThreadedSite(ABC):
+    """A site on a port, in a thread of its own; heirs say which. So it runs alone, beside a node,
+    or in a test.
+    """
+
+    names: ClassVar[Mapping[str, str]] = {}  # of hosts in the URL, where the host itself is none
+
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
+        """`port`: 0: any free one."""
+        self._host, self._port, self._tls = host, port, tls
+        self._thread: ServerThread | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def port(self) -> int:
+        """Return the number of the port that it listens on."""
+        return self._port if self._thread is None else self._thread.port
+
+    @property
+    def url(self) -> str:
+        """Return its address for programs of this machine, without a path."""
+        host = self.names.get(self._host, self._host)
+        return url_of(host, self.port, has_tls=self._tls is not None)
+
+    @abstractmethod
+    def start(self) -> None:
+        """Return when it answers. Raises OSError for a port that is taken."""
+
+    def stop(self) -> None:
+        """Return when its port and its connections are gone."""
+        if self._thread is not None:
+            self._thread.stop()
+
+    def _http_server(
+        self, site: Site, bounds: Bounds, runtime: Runtime, *, has_logins: bool
+    ) -> HttpServer:
+        """Return what serves a site on this port."""
+        protect = None if self._tls is None else tls_of(self._tls, runtime.clock)
+        return HttpServer(site, bounds, runtime.clock, has_logins=has_logins, protect=protect)
 
 
 def _listen(host: str, port: int) -> socket.socket:

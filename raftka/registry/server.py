@@ -6,13 +6,11 @@ import ssl
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from raftka.client.blocking.client import Client
-from raftka.http.messages import url_of
 from raftka.http.server import HttpServer
-from raftka.http.thread import ServerThread, tls_of
+from raftka.http.thread import ServerThread, ThreadedSite
 from raftka.registry.access import Everybody, User
 from raftka.registry.broker_access import BrokerAccess
 from raftka.registry.errors import RegistryError
@@ -34,7 +32,7 @@ class Port(NamedTuple):
     tls: ssl.SSLContext | None = None
 
 
-class RegistryServer:
+class RegistryServer(ThreadedSite):
     def __init__(
         self,
         make_client: MakeClient,
@@ -50,7 +48,8 @@ class RegistryServer:
         `lost`: called in another thread when the topic cannot be read; writes are refused until it
         can be read again.
         """
-        self._port, self._report = port, report
+        super().__init__(port.host, port.number, port.tls)
+        self._report = report
         self._log = SchemasLog(make_client, topic, failed=lost)
         self._metrics = RegistryMetrics()
         self._users = (
@@ -61,28 +60,6 @@ class RegistryServer:
         )
         self.http: HttpServer | None = None  # once it answers
         self._over = threading.Event()
-        self._thread: ServerThread | None = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
-
-    @property
-    def port(self) -> int:
-        """Return the number of the port that it listens on."""
-        return self._port.number if self._thread is None else self._thread.port
-
-    @property
-    def url(self) -> str:
-        return url_of(self._port.host, self.port, has_tls=self._port.tls is not None)
 
     def start(self) -> None:
         """Return when it answers. Raises RegistryError for brokers that do not answer or a topic of
@@ -106,8 +83,7 @@ class RegistryServer:
     def stop(self) -> None:
         """Return when its port, its connections and its threads are gone."""
         self._over.set()
-        if self._thread is not None:
-            self._thread.stop()
+        super().stop()
 
     def stop_soon(self) -> None:
         """Return at once. Its threads end within a second, or when a request to a broker is
@@ -119,7 +95,7 @@ class RegistryServer:
 
     def _listen(self) -> ServerThread:
         self._thread = ServerThread(
-            (self._port.host, self._port.number),
+            (self._host, self._port),
             self._make_http,
             "registry",
             self._start_log,
@@ -129,14 +105,7 @@ class RegistryServer:
 
     def _make_http(self, runtime: Runtime) -> HttpServer:
         site = RegistrySite(runtime, self.api, self._metrics, self._users, self._report)
-        tls = self._port.tls
-        self.http = HttpServer(
-            site,
-            BOUNDS,
-            runtime.clock,
-            has_logins=self._users is not None,
-            protect=tls_of(tls, runtime.clock) if tls is not None else None,
-        )
+        self.http = self._http_server(site, BOUNDS, runtime, has_logins=self._users is not None)
         return self.http
 
     def _start_log(self) -> bool:

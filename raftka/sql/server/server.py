@@ -8,12 +8,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
+from typing import ClassVar
 
-from raftka.http.messages import url_of
 from raftka.http.server import HttpServer
-from raftka.http.thread import ServerThread, tls_of
+from raftka.http.thread import ServerThread, ThreadedSite
 from raftka.runtime.interfaces import Runtime
 from raftka.sql.server.engine import Engine, SqlSession
 from raftka.sql.server.refusals import Report
@@ -40,7 +38,9 @@ class Door:
         return self.host in ("127.0.0.1", "::1", "localhost")
 
 
-class SqlServer:
+class SqlServer(ThreadedSite):
+    names: ClassVar = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
     def __init__(
         self,
         open_session: Callable[[], SqlSession],
@@ -52,31 +52,12 @@ class SqlServer:
         """`open_session`: called in a thread, when the server starts. `cause_of`: returns a
         sentence for its error. `report`: of failures that are bugs.
         """
+        super().__init__(door.host, door.port, door.tls)
         self._door, self._report = door, report
         self.engine = Engine(open_session, cause_of)
         self.hits: Counter[str] = Counter()  # of limits, by name
         self._site: SqlSite | None = None
-        self._thread: ServerThread | None = None
         self._ready = threading.Event()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
-
-    @property
-    def url(self) -> str:
-        """Return its address for programs of this machine."""
-        assert self._thread is not None, "it has not been started"
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._door.host, self._door.host)
-        return url_of(host, self._thread.port, has_tls=self._door.tls is not None)
 
     @property
     def idle_s(self) -> float:
@@ -87,8 +68,7 @@ class SqlServer:
         """Return when the door answers; Spark starts meanwhile. Raises OSError for a port that is
         taken.
         """
-        address = (self._door.host, self._door.port)
-        self._thread = ServerThread(address, self._make_http, "sql")
+        self._thread = ServerThread((self._host, self._port), self._make_http, "sql")
         self._thread.start()
         self._ready.wait()
         self.engine.start()
@@ -99,18 +79,10 @@ class SqlServer:
         """
         if self._site is not None:
             self._site.work.statements.end_all()
-        if self._thread is not None:
-            self._thread.stop()
+        super().stop()
         self.engine.close()
 
     def _make_http(self, runtime: Runtime) -> HttpServer:
         self._site = SqlSite(runtime, self.engine, self._door.token, self._report, self.hits)
         self._ready.set()
-        tls = self._door.tls
-        return HttpServer(
-            self._site,
-            BOUNDS,
-            runtime.clock,
-            has_logins=True,
-            protect=tls_of(tls, runtime.clock) if tls is not None else None,
-        )
+        return self._http_server(self._site, BOUNDS, runtime, has_logins=True)
