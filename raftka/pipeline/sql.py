@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 from raftka.json_values import Json
 from raftka.pipeline.column_pruning import needed_columns
-from raftka.pipeline.errors import PipelineError
+from raftka.pipeline.errors import PipelineError, sentence_in
 from raftka.pipeline.flows.streams import Declared, StreamSpec, connection
-from raftka.pipeline.topics.brokers import Brokers, open_brokers
-from raftka.pipeline.topics.options import EARLIEST, LATEST, PATIENCE_MS
+from raftka.pipeline.flows.supervisor import explained
+from raftka.pipeline.topics.brokers import Brokers, no_answer, open_brokers
+from raftka.pipeline.topics.options import EARLIEST, LATEST
 from raftka.pipeline.topics.positions import nested
 
 if TYPE_CHECKING:
@@ -34,6 +35,13 @@ AS_TEXT = (
 )
 FILTERS = "spark.sql.python.filterPushdown.enabled"
 UNKNOWN = "TABLE_OR_VIEW_NOT_FOUND"
+CAUSE = re.compile(r"Caused by: [\w.$]+: \[[A-Z_.]+\] (.*)")
+CONDITION = re.compile(r"^\[[A-Z_.0-9]+\] ")  # Spark's name of an error
+STATE = re.compile(r" SQLSTATE: \w+")
+PLACE = re.compile(r"; line \d+ pos \d+$|\(line \d+, pos \d+\)")
+PATIENCE_S = 30.0  # for brokers: a person waits
+HEX = "x'"  # begins bytes that are no text
+LINES = dict.fromkeys(map(ord, "\t\n\r"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +71,7 @@ class QueryResult:
 
 
 def run_query(spark: "SparkSession", query: str, places: Places, limit: int) -> QueryResult:
-    """Return at most `limit` rows. Raise PipelineError, and the errors of Spark's run."""
+    """Return at most `limit` rows. Raise PipelineError."""
     word = re.match(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(\w+)", query, re.DOTALL)
     if word is None or word[1].lower() not in QUERIES:
         raise PipelineError(
@@ -73,7 +81,10 @@ def run_query(spark: "SparkSession", query: str, places: Places, limit: int) -> 
     try:
         frame = _analyze(spark, query, names)
         with names.with_needed_columns(frame, query) as pruned:
-            rows = pruned.take(limit + 1)
+            try:
+                rows = pruned.take(limit + 1)
+            except Exception as error:  # Spark's are of many kinds
+                raise failure(error) from None
     finally:
         names.drop_views()
     return QueryResult(
@@ -90,11 +101,30 @@ def _analyze(spark: "SparkSession", query: str, names: "_Names") -> "DataFrame":
         try:
             return spark.sql(query)
         except ParseException as error:
-            raise PipelineError(str(error).split("== SQL")[0].strip()) from None
+            raise PipelineError(sentence_of(error)) from None
         except AnalysisException as error:
             if error.getCondition() != UNKNOWN:
-                raise PipelineError(str(error).split(";\n")[0].strip()) from None
+                raise PipelineError(sentence_of(error)) from None
             names.make(table_name(error.getMessageParameters()["relationName"]))
+
+
+def sentence_of(error: Exception) -> str:
+    """Return Spark's sentence, without its names of errors, without the plan and the place."""
+    text = " ".join(str(error).split(";\n")[0].split("\n== SQL")[0].split())
+    return PLACE.sub("", STATE.sub("", CONDITION.sub("", text))).rstrip(".; ")
+
+
+def failure(error: Exception) -> PipelineError:
+    """Return the error of a run as a sentence: Spark wraps what went wrong in a task into pages."""
+    text = str(error)
+    if (own := sentence_in(text)) is not None:
+        return PipelineError(own)
+    if "\n== SQL" in text:  # the words of an expression, and then the statement
+        return PipelineError(sentence_of(error))
+    causes = CAUSE.findall(text)
+    if causes:
+        return PipelineError(STATE.sub("", causes[-1]).strip())
+    return PipelineError(explained(text.split(";\n", 1)[0].strip()))
 
 
 def table_name(quoted: str) -> str:
@@ -242,7 +272,7 @@ class _Names:
 
     @contextmanager
     def _brokers(self) -> Iterator[Brokers]:
-        brokers = open_brokers(self._places.connection, "raftka-sql", PATIENCE_MS / 1000)
+        brokers = open_brokers(self._places.connection, "raftka-sql", PATIENCE_S, no_answer)
         try:
             yield brokers
         finally:
@@ -250,9 +280,9 @@ class _Names:
 
 
 def plain(value: Json) -> Json:
-    """Return the value as JSON has it; bytes as text, with escapes for what is no UTF-8."""
+    """Return the value as JSON has it; of bytes the text."""
     if isinstance(value, bytes | bytearray):
-        return bytes(value).decode("utf-8", "backslashreplace")
+        return text_of(bytes(value))
     if hasattr(value, "asDict"):
         return {name: plain(each) for name, each in value.asDict().items()}
     if isinstance(value, Mapping):
@@ -260,3 +290,15 @@ def plain(value: Json) -> Json:
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
     return value.isoformat() if isinstance(value, date | datetime) else value
+
+
+def text_of(value: bytes) -> str:
+    """Return bytes as text. Bytes that are no printable text become x'00ff'; so does a text that
+    looks like that: no two values have one form.
+    """
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return f"{HEX}{value.hex()}'"
+    is_plain = text.translate(LINES).isprintable() and not text.startswith(HEX)
+    return text if is_plain else f"{HEX}{value.hex()}'"

@@ -38,7 +38,7 @@ class Answer:
 
     columns: Sequence[Column] = ()
     rows: Iterator[Sequence[Json]] = field(default_factory=lambda: iter(()))
-    note: str = ""  # a sentence for the user: what was done, or what is left out
+    note: str = ""  # a sentence for the user: the work done, or the rows left out
     is_live: bool = False  # rows keep coming until it is closed
     close: Callable[[], None] = _nothing
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.flows.streams import REGISTRY_URL, connection, registry_access
 from raftka.pipeline.records.registry_client import RegistryAccess
-from raftka.pipeline.topics.brokers import Brokers, open_brokers
+from raftka.pipeline.topics.brokers import Brokers, no_answer, open_brokers
 from raftka.sql import topics
 from raftka.sql.catalog import Catalog, Stream
 from raftka.sql.language import StatementError
@@ -72,7 +72,7 @@ class Context:
         return self._spark
 
     def open_brokers(self) -> Brokers:
-        return open_brokers(self.connection, "raftka-sql", PATIENCE_S)
+        return open_brokers(self.connection, "raftka-sql", PATIENCE_S, no_answer)
 
     @contextmanager
     def brokers(self) -> Iterator[Brokers]:

@@ -315,7 +315,7 @@ def _check_sources(catalog: Catalog, sources: Sequence[str], asked: "Asked") -> 
 def _check_no_loop(
     catalog: Catalog, statement: Persistent, target: Stream, sources: Sequence[str]
 ) -> None:
-    """Raise StatementError for a query that reads what it writes."""
+    """Raise StatementError for a query that reads its own target."""
     streams = {name: catalog.stream(name) for name in sources}
     topics = [name if found is None else found.topic for name, found in streams.items()]
     if target.topic.lower() in [topic.lower() for topic in topics]:

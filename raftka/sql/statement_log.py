@@ -35,7 +35,7 @@ class StatementLog:
         self._reader: Reader | None = None
 
     def read(self) -> Catalog:
-        """Read what is new; return all entries. Raise PipelineError."""
+        """Read new records; return all entries. Raise PipelineError."""
         with as_pipeline_errors():
             if self._reader is None:
                 if STATEMENTS not in self._brokers.topics([STATEMENTS]):

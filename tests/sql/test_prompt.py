@@ -160,6 +160,7 @@ def test_a_file_of_statements_runs_until_one_fails(wanted: Wanted, tmp_path: Pat
 def test_statements_come_by_option_and_standard_input(wanted: Wanted) -> None:
     assert json.loads(run("-e", "rows 1", "-o", "json").stdout) == {"n": 0, "text": "row 0"}
     assert run(text="rows 2;").stdout == "n  text\n0  row 0\n1  row 1\n"
+    assert run("-e", "rows 0").stdout == "n  text\n"
     limited = run("-e", "rows 2", "--rows", "1")
     assert limited.stderr == "there are more than 1 rows\n"
 

@@ -218,7 +218,7 @@ def test_records_are_printed_as_they_come(
 
     found = session.execute(f"PRINT '{topic}' FROM BEGINNING LIMIT 2")
     assert found.is_live
-    assert [list(each)[2:] for each in found.rows] == [[0, "k", "v"], [1, None, "\\xff"]]
+    assert [list(each)[2:] for each in found.rows] == [[0, "k", "v"], [1, None, "x'ff'"]]
 
     answer = session.execute(f"PRINT '{topic}'")
     send(player, topic, (b"n", b"new"))
@@ -233,6 +233,7 @@ def test_records_are_printed_as_they_come(
         ("SELECT nope FROM {name}", "nope", "nope"),
         ("SELECT n FROM nowhere", "there is no stream, table or topic nowhere", "nowhere"),
         ("SELECT n FRO {name} WHERE", "Syntax error", None),
+        ("SELECT n FROM a.b", "stands in backticks: `a.b`", "a.b"),
         ("SELECT 1 EMIT CHANGES", "reads no stream", "SELECT"),
         ("SELECT topk(n, 2), nope FROM {name}", "nope", "nope"),
         ("SELECT 1 FROM {name} WINDOW SESSION (1 DAY) GROUP BY nope", "nope", "nope"),

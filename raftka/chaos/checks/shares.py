@@ -124,8 +124,8 @@ class Final(NamedTuple):
     # offsets of records that are in the group's dead-letter topic; None: the group has none
     letters: frozenset[int] | None = None
     letters_lost: int = 0  # records that brokers say they have archived without a letter
-    # of aborted transactions, in a group that reads what is committed: leaders leave them out, and
-    # do not write that down
+    # of aborted transactions, in a group that reads committed records alone: leaders leave them
+    # out, and do not write that down
     aborted: frozenset[int] = frozenset()
 
     def done_at(self, offset: int) -> bool:
@@ -454,7 +454,7 @@ def check_ends(story: Story, promises: Promises, finals: Mapping[Place, Final]) 
 
 
 def check_committed(story: Story, visible_at: Mapping[Place, Mapping[int, float]]) -> list[str]:
-    """Check a group that reads what is committed. `visible_at`: when the commit of a record's
+    """Check a group that reads committed records alone. `visible_at`: when the commit of a record's
     transaction was asked for; infinity: it was aborted.
     """
     wrong = []

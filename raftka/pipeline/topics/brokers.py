@@ -6,8 +6,9 @@ many.
 """
 
 import os
+import re
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,6 +26,7 @@ from raftka.wire.messages.metadata import MetadataResponseTopic
 
 DECISIONS = "__raftka_spark_commits"  # see decisions.py
 STATEMENTS = "__raftka_sql"  # see raftka/sql/statement_log.py
+ERRNO = re.compile(r"\[Errno -?\d+\] ")
 UNKNOWN_S = 5.0  # so long a broker may be behind the one that has made a topic
 
 
@@ -33,6 +35,14 @@ def unreachable(text: str) -> Unreachable:
     return Unreachable(
         f"{text}. The checkpoint stays where it is: start the query again when the brokers are "
         "back, or give them more time with kafkaConsumer.pollTimeoutMs"
+    )
+
+
+def no_answer(text: str) -> Unreachable:
+    """Return the error of a Patience that is over, for a person who waits at a prompt."""
+    why = ERRNO.sub("", text.rpartition("; last: ")[2])
+    return Unreachable(
+        f"the brokers do not answer ({why}). Next step: see whether they run; -b names others"
     )
 
 
@@ -54,16 +64,17 @@ class Brokers(client.Client):
         read_committed: bool = False,
         wait_s: float = ANSWER_S,
         security: ClientSecurity = PLAINTEXT,
+        error: Callable[[str], Unreachable] = unreachable,
     ) -> None:
-        """`wait_s`: for one answer. Raises OptionRefused for keys and certificates that cannot be
-        used.
+        """`wait_s`: for one answer. `error`: of a patience that is over. Raises OptionRefused for
+        keys and certificates that cannot be used.
         """
         check_stores(security)
         super().__init__(bootstrap, client_id, patience_s, answer_s=wait_s, security=security)
-        self._read_committed = read_committed
+        self._read_committed, self._error = read_committed, error
 
     def patience(self, what: str) -> client.Patience:
-        return client.Patience(self.patience_s, what, unreachable)
+        return client.Patience(self.patience_s, what, self._error)
 
     # what planning asks
 
@@ -109,12 +120,19 @@ class Brokers(client.Client):
             )
 
 
-def open_brokers(connection: Mapping[str, str], client_id: str, patience_s: float) -> Brokers:
-    """`connection`: options of the source that say where the cluster is and how to get in. Raises
-    OptionRefused.
+def open_brokers(
+    connection: Mapping[str, str],
+    client_id: str,
+    patience_s: float,
+    error: Callable[[str], Unreachable] = unreachable,
+) -> Brokers:
+    """`connection`: options of the source that say where the cluster is and how to get in. `error`:
+    of a patience that is over. Raises OptionRefused.
     """
     kafka = {name.removeprefix("kafka."): value for name, value in connection.items()}
-    return Brokers(addresses(kafka), client_id, patience_s, security=security_of(kafka))
+    return Brokers(
+        addresses(kafka), client_id, patience_s, security=security_of(kafka), error=error
+    )
 
 
 _KEPT: dict[tuple[Any, ...], Brokers] = {}

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.errors import AnalysisException, ParseException
 
+from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.records.registry_client import RegistryAccess
-from raftka.pipeline.sql import UNKNOWN, table_name
+from raftka.pipeline.sql import UNKNOWN, sentence_of, table_name
 from raftka.pipeline.topics.brokers import Brokers
 from raftka.pipeline.topics.options import LATEST as END
 from raftka.pipeline.topics.positions import nested
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
 EARLIEST, LATEST = "earliest", "latest"
 MOST_NAMES = 100  # of a query
-CONDITION = re.compile(r"^\[[A-Z_.0-9]+\] ")
-STATE = re.compile(r" SQLSTATE: \w+")
-TAIL = re.compile(r"; line \d+ pos \d+$")
 POSITION = re.compile(r"\(line (\d+), pos (\d+)\)")
 
 
@@ -103,7 +101,7 @@ def _analyze(
         except AnalysisException as error:
             if error.getCondition() != UNKNOWN:
                 raise asked.error(sentence_of(error), _place_of(error, asked)) from None
-            name = table_name((error.getMessageParameters() or {})["relationName"])
+            name = _name_in(error, asked)
         if name.lower() in made or len(made) >= MOST_NAMES:
             raise asked.error(
                 f"{name} cannot be read here. Next step: name a stream, a table or a topic",
@@ -186,10 +184,12 @@ def _place(query: str, name: str) -> int | None:
     return None
 
 
-def sentence_of(error: Exception) -> str:
-    """Return Spark's sentence, without its names of errors, without the plan and the place."""
-    text = " ".join(str(error).split(";\n")[0].split("\n== SQL")[0].split())
-    return TAIL.sub("", STATE.sub("", CONDITION.sub("", text))).rstrip(".;")
+def _name_in(error: AnalysisException, asked: Asked) -> str:
+    """Return the name that Spark does not know. Raise StatementError for one of several parts."""
+    try:
+        return table_name((error.getMessageParameters() or {})["relationName"])
+    except PipelineError as refused:
+        raise asked.error(str(refused), _place_of(error, asked)) from None
 
 
 def _place_of(error: AnalysisException, asked: Asked) -> int | None:
@@ -207,8 +207,7 @@ def _place_of(error: AnalysisException, asked: Asked) -> int | None:
 def _parse_error(asked: Asked, error: ParseException) -> tuple[str, int | None]:
     found = POSITION.search(str(error))
     at = None if found is None else _offset(asked.query, int(found[1]), int(found[2]))
-    text = POSITION.sub("", str(error).split("\n== SQL")[0])
-    return STATE.sub("", CONDITION.sub("", " ".join(text.split()))).rstrip(". "), at
+    return sentence_of(error), at
 
 
 def _offset(text: str, line: int, position: int) -> int:

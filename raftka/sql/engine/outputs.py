@@ -14,11 +14,12 @@ from pyspark.sql import DataFrame
 from raftka.json_values import Json, JsonObject
 from raftka.pipeline.flows.graph import file_manager
 from raftka.pipeline.records.fields import Exact, Field, Group, Kind, Many, MapOf
+from raftka.pipeline.sql import sentence_of
 from raftka.pipeline.topics.decisions import Decision
 from raftka.pipeline.topics.exactly_once import Part, begin, commit
 from raftka.pipeline.topics.sink import EXACTLY_ONCE, SinkOptions, sink_options, write_task
 from raftka.sql.catalog import Stream
-from raftka.sql.engine.analysis import Asked, sentence_of
+from raftka.sql.engine.analysis import Asked
 from raftka.sql.engine.values import value_of
 from raftka.sql.language.reader import Reader
 from raftka.sql.language.statements import Column, Format, Role

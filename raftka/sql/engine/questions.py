@@ -10,21 +10,18 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException, StreamingQueryException
 
 from raftka.json_values import Json
-from raftka.pipeline.errors import PipelineError, sentence_in
 from raftka.pipeline.flows.graph import file_manager
 from raftka.pipeline.flows.spark_statements import sentence
-from raftka.pipeline.sql import plain
+from raftka.pipeline.sql import failure, plain
 from raftka.sql.answers import Answer, Column, table
 from raftka.sql.engine.analysis import (
     EARLIEST,
     LATEST,
-    STATE,
     Analyzed,
     Asked,
     Sources,
     Start,
     analyze,
-    sentence_of,
 )
 from raftka.sql.engine.live_rows import LiveRows
 from raftka.sql.engine.outputs import plan_of
@@ -34,22 +31,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-CAUSE = re.compile(r"Caused by: [\w.$]+: \[[A-Z_.]+\] (.*)")
 IDS = re.compile(r"#\d+L?")  # of columns in a plan
 WIDEST = 150  # characters of a line of a plan
 AT_ONCE = 10_000  # records of a batch
 GROUPING = (".Aggregate", ".Distinct")  # nodes of a plan
 EVERY = "200 milliseconds"  # a push query looks for records
-
-
-def failure(error: Exception) -> PipelineError:
-    """Return the error of a run as a sentence: Spark wraps what went wrong in a task into pages."""
-    if (own := sentence_in(str(error))) is not None:
-        return PipelineError(own)
-    if "\n== SQL" in str(error):  # the words of an expression, and then the statement
-        return PipelineError(sentence_of(error))
-    causes = CAUSE.findall(str(error))
-    return PipelineError(STATE.sub("", causes[-1]).strip() if causes else sentence(error))
 
 
 def asked_of(query: Query) -> Asked:

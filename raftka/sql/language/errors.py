@@ -4,10 +4,10 @@ BEFORE, SHOWN = 60, 100  # characters of a long line: before the place, and in a
 
 
 class StatementError(Exception):
-    """A statement that cannot be done. `str` of it is what a person reads."""
+    """A statement that cannot be done. `str` of it is the text for a person."""
 
     def __init__(self, message: str, text: str = "", at: int | None = None) -> None:
-        """`message`: what is wrong, and the next step. `at`: the place in `text`, in characters;
+        """`message`: the fault, and the next step. `at`: the place in `text`, in characters;
         None: no place.
         """
         super().__init__(message)

@@ -212,7 +212,7 @@ def _written_query(reader: Reader) -> tuple[str, int, str | None]:
         reader.refuse("SELECT should be here")
     query, at = spark_part(reader)
     key = reader.name("a column") if reader.skip("PARTITION", "BY") else None
-    reader.skip("EMIT", "CHANGES")  # that is what it does
+    reader.skip("EMIT", "CHANGES")  # such a query does so anyway
     return query, at, key
 
 

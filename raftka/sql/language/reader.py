@@ -1,4 +1,4 @@
-"""The tokens of a statement from left to right, and what is said where another one should be."""
+"""The tokens of a statement from left to right, and the error where another one should be."""
 
 from collections.abc import Callable, Iterator
 from decimal import Decimal

@@ -30,7 +30,7 @@ def print_rows(rows: Rows, output: str, *, is_vertical: bool = False) -> int:
 
 
 def _print_table(names: Sequence[str], batches: Iterator[list[list[Json]]]) -> int:
-    """Columns become wider where a later row needs it: what is printed stays as it is."""
+    """Columns become wider where a later row needs it: printed lines stay as they are."""
     style = "\033[1m{}\033[0m" if has_colours(sys.stdout) else "{}"
     widths = [0] * len(names)
     count = 0
@@ -54,6 +54,8 @@ def _print_table(names: Sequence[str], batches: Iterator[list[list[Json]]]) -> i
                 print(style.format(text) if line is names else text)
             count += len(rows)
         sys.stdout.flush()
+    if names and not count:
+        print(style.format("  ".join(names)))
     return count
 
 
@@ -66,7 +68,7 @@ def _cell(value: Json) -> str:
 
 
 def _shown(value: Json) -> Json:
-    """Return a value as a cell: what has parts is JSON."""
+    """Return a value as a cell: a list or an object is JSON."""
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
 
 

@@ -49,7 +49,7 @@ class Wanted:
 
     @property
     def order(self) -> JsonObject:
-        """Return what the process is told."""
+        """Return the order that the process reads."""
         return {
             "bootstrap": self.bootstrap,
             "properties": dict(self.properties),

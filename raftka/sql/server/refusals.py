@@ -30,7 +30,7 @@ class Refusal(Exception):
 
 
 def refusal_of(error: Exception, report: Report, subject: str) -> Refusal:
-    """Return what a client is told of an error of a statement; a bug of ours goes to `report`."""
+    """Return the refusal of a statement that has failed; a bug of ours goes to `report`."""
     if isinstance(error, Refusal):
         return error
     if isinstance(error, EngineFailed):

@@ -29,7 +29,7 @@ class Statement:
 
     @property
     def row(self) -> JsonObject:
-        """Return what a list of statements shows of it."""
+        """Return its row in a list of statements."""
         return {
             "id": self.id,
             "text": self.text,
@@ -39,7 +39,7 @@ class Statement:
 
     @property
     def head(self) -> JsonObject:
-        """Return what is known of an answer before its rows."""
+        """Return the part of an answer that comes before its rows."""
         assert self.answer is not None
         columns = [{"name": each.name, "type": each.type} for each in self.answer.columns]
         return {"id": self.id, "columns": columns, "is_live": self.answer.is_live}
@@ -143,7 +143,7 @@ def events_of(
     statement: Statement, pieces: Iterator[bytes], failed: Callable[[Exception], Json]
 ) -> Iterator[bytes]:
     """Yield the answer as events: columns, rows (an array of rows each), end or failure. `failed`:
-    returns what a client is told of an error.
+    returns the answer to a client for an error.
     """
     assert statement.answer is not None
     yield event(COLUMNS, encode_json(statement.head))

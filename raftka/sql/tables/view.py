@@ -1,9 +1,9 @@
-"""A table that is kept up to date beside its topic: one thread reads what is committed, from the
-beginning and on, and questions find the newest record of a key.
+"""A table that is kept up to date beside its topic: one thread reads committed records from the
+beginning on, and questions find the newest record of a key.
 
 A question asks the brokers where the committed records end, and waits a moment until the thread is
-there: so it has all that was committed before it. Where the thread is behind, the answer says how
-old it is. Nothing is kept on disk for a next process, which reads the topic again.
+there: so it has all records that were committed before it. Where the thread is behind, the answer
+says how old it is. Nothing is kept on disk for a next process, which reads the topic again.
 """
 
 import logging
@@ -183,7 +183,7 @@ class TableView:
                 self._changed.notify_all()
 
     def _kept(self, record: FetchedRecord) -> Kept | None:
-        """Return what the store keeps of a record; None: no question names it."""
+        """Return the row that the store keeps of a record; None: no question names it."""
         assert self._key is not None, "a table has one"
         wanted = None if record.key is None else wanted_of(record.key, self._key.kind)
         if record.key is None or wanted is None:
