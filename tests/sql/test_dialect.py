@@ -6,7 +6,7 @@ import pytest
 
 from raftka.sql.language import StatementError, parse
 from raftka.sql.language.dialect import translate
-from raftka.sql.language.functions import ALIASES, FORMATS, OTHERS
+from raftka.sql.language.functions import ALIASES, FLAGGED, FORMATS, OTHERS
 
 PAGE = Path(__file__).parents[2] / "docs" / "sql-functions.md"
 
@@ -76,8 +76,26 @@ def test_functions_are_sparks_also_in_each_other() -> None:
         "SELECT Topk(ARRAY_LENGTH(array[1, 2]), 3), latest_by_offset(a -- newest\n + b) FROM s"
     )
     assert found.text == (
-        "SELECT slice(sort_array(collect_list(array_size(array[1, 2])), false), 1, 3), "
+        "SELECT max_by(array_size(array[1, 2]), array_size(array[1, 2]), 3), "
         "max_by(a -- newest\n + b, nvl2(a -- newest\n + b, _offset, NULL)) FROM s"
+    )
+
+
+def test_arrows_of_lambdas_are_sparks_and_named_arguments_stay() -> None:
+    found = translate(
+        "SELECT transform(a, x => mask(x, digitChar => '9')), Reduce(b, 0, (s, x) => s + x), x => 1"
+    )
+    assert found.text == (
+        "SELECT transform(a, x -> mask(x, digitChar => '9')), Reduce(b, 0, (s, x) -> s + x), x => 1"
+    )
+
+
+def test_a_flag_says_whether_null_counts() -> None:
+    assert translate("latest_by_offset(a, false)").text == (
+        "if(false, max_by(a, nvl2(a, _offset, NULL)), max_by(a, _offset))"
+    )
+    assert translate("latest_by_offset(a, 3)").text == (
+        "reverse(max_by(a, nvl2(a, _offset, NULL), 3))"
     )
 
 
@@ -86,7 +104,7 @@ def test_places_lead_back_to_the_query() -> None:
     found = translate(query)
     for word in ("SELECT", "nope", "FROM", "GROUP", "k, last"):
         assert found.place(found.text.index(word)) == query.index(word)
-    assert found.place(found.text.index("slice")) == query.index("topk")
+    assert found.place(found.text.index("max_by")) == query.index("topk")
     assert found.place(found.text.index("unix_millis")) == query.index("WINDOWSTART")
     assert found.place(found.text.index("window(")) == query.index("BY")
 
@@ -126,7 +144,7 @@ def test_places_lead_back_to_the_query() -> None:
             "WINDOW",
             "one for both",
         ),
-        ("SELECT topk(a) FROM s", "topk", "TOPK(a, b), which is slice("),
+        ("SELECT topk(a) FROM s", "topk", "TOPK(a, b), which is max_by("),
         ("SELECT latest_by_offset() FROM s", "latest", "LATEST_BY_OFFSET(a), which is max_by("),
         ("SELECT 1, as_map(a, b) FROM s", "as_map", "map_from_arrays"),
         ("SELECT format_date(a, 'yyyy-ww') FROM s", "'yyyy-ww'", "w in a format"),
@@ -154,7 +172,7 @@ def test_plain_text_of_a_format_may_have_any_letters() -> None:
 
 def test_tables_of_functions_do_not_contradict_each_other() -> None:
     assert not ALIASES.keys() & OTHERS.keys()
-    assert FORMATS.keys() <= ALIASES.keys()
+    assert FORMATS.keys() | FLAGGED.keys() <= ALIASES.keys()
 
 
 def test_the_page_has_each_function() -> None:

@@ -12,7 +12,9 @@ from typing import NamedTuple
 from raftka.sql.language.functions import (
     ALIASES,
     ARGUMENT,
+    FLAGGED,
     FORMATS,
+    LAMBDAS,
     OTHERS,
     arguments_of,
     call_of,
@@ -249,6 +251,8 @@ class _Calls:
         for position, token in enumerate(self._tokens):
             if token.text in ("(", "["):
                 opened.append(position)
+            elif token.text == "=>" and opened and self._tokens[opened[-1] - 1].word in LAMBDAS:
+                edits.instead[token.at] = "->"
             elif token.text in (")", "]") and opened:
                 self._ends[opened.pop()] = position
 
@@ -303,6 +307,8 @@ class _Calls:
             )
         arguments = self._arguments(position + 1)
         form = next((each for each in ALIASES[name] if arguments_of(each) == len(arguments)), None)
+        if len(arguments) == 2 and self._tokens[arguments[1][0]].word in ("TRUE", "FALSE"):
+            form = FLAGGED.get(name, form)
         if form is None:
             reader.refuse(
                 f"{name} has other arguments here. Next step: "
