@@ -112,8 +112,8 @@ def test_documents_name_files_that_are_there() -> None:
             assert (ROOT / path).exists(), f"{document.name}: {path}"
 
 
-# in docs/, as `wc -w` counts: 54,800 to look things up, 9,500 of guides by task
-MOST_WORDS = 64_300
+# in docs/, as `wc -w` counts: 58,500 to look things up, 9,500 of guides by task
+MOST_WORDS = 68_000
 WIDEST_LINE = 120
 LONGEST_SENTENCE = 30  # words; a code span counts as one
 
@@ -182,11 +182,11 @@ LONGEST_PAGE = 2_300  # words: it is read to its end
 LONGER_PAGES = {
     "bridge.md": 4_000,
     "compatibility.md": 5_100,
-    "operations.md": 7_300,
+    "operations.md": 7_350,
     "performance.md": 5_000,
     "registry.md": 4_000,
     "reliability.md": 4_000,
-    "map.md": 2_800,
+    "map.md": 2_850,
     "security.md": 5_000,
 }
 

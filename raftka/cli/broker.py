@@ -140,7 +140,7 @@ def start_dev(
             settings["raftka.api.ceiling"] = api_ceiling
         if console:
             number = console_port_from(port) if port else at.numbers[0]
-            settings["console.port"] = str(number)
+            settings |= {"console.port": str(number), "console.sql": "true"}
             where = f"\nconsole=http://{HOST}:{number}/"
         ports, scraped = (
             (ports_from(port, 1), metrics_ports_from(port, 1)) if port else held.triples()

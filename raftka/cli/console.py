@@ -6,12 +6,16 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from raftka.cli.connection_options import cluster_options
 from raftka.cli.options import PASSWORD_LOGINS, Option, port_options
 from raftka.cli.tree.nodes import Verb
+
+if TYPE_CHECKING:
+    from raftka.console.sql.target import SqlTarget
 
 
 @click.command(
@@ -52,6 +56,27 @@ from raftka.cli.tree.nodes import Verb
     metavar="FILE",
     help="PEM: trusted where the registry's URL is https, in place of the system's.",
 )
+@click.option(
+    "--sql-url",
+    metavar="URL",
+    help=(
+        "The server of `raftka sql serve` for the page of SQL. [default: that of this user, where "
+        "only this machine reaches the console, without --login]"
+    ),
+)
+@click.option(
+    "--sql-token-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The token of that server.",
+)
+@click.option(
+    "--sql-certificate",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="PEM: trusted for that server, where its URL is https.",
+)
+@click.option("--no-sql", is_flag=True, help="Have no page for SQL.")
 @click.option("--read-only", is_flag=True, help="Refuse every change.")
 @click.option("--no-records", is_flag=True, help="Show no record.")
 @click.option(
@@ -69,7 +94,36 @@ from raftka.cli.tree.nodes import Verb
 )
 def console(**options: Option) -> None:
     """Show a cluster in the browser, in front of any Kafka. Prints its URL when it answers."""
-    raise SystemExit(serve(**options))
+    where = (options["bootstrap_server"], options["host"], options["login"])
+    own = {name: options.pop(name) for name in ("sql_url", "sql_token_file", "sql_certificate")}
+    sql = None if options.pop("no_sql") else _sql_target(*where, **own)
+    raise SystemExit(serve(**options, sql=sql))
+
+
+def _sql_target(
+    bootstrap_server: str,
+    host: str,
+    login: str | None,
+    sql_url: str | None,
+    sql_token_file: Path | None,
+    sql_certificate: Path | None,
+) -> "SqlTarget | None":
+    """Return the SQL server behind the page; None: there is no such page."""
+    from raftka.cli.admin.client import properties_of
+    from raftka.console.settings import LOOPBACK
+    from raftka.console.sql.target import SqlTarget
+    from raftka.sql.server.folder import Address
+    from raftka.sql.server.launch import Wanted
+
+    if sql_url is None:
+        if host not in LOOPBACK or login is not None:
+            return None
+        properties, _ = properties_of(click.get_current_context())
+        return SqlTarget(Wanted(bootstrap_server, properties))
+    token = "" if sql_token_file is None else sql_token_file.read_text().strip()
+    if not (token and token.isascii() and token.isprintable()):
+        raise click.UsageError("--sql-url needs --sql-token-file, with the token of that server")
+    return SqlTarget(address=Address(sql_url, token, 0, str(sql_certificate or "")))
 
 
 def serve(
@@ -85,6 +139,7 @@ def serve(
     registry_ca: Path | None,
     masked: tuple[str, ...],
     opens: bool | None,
+    sql: "SqlTarget | None",
     *,
     read_only: bool,
     no_records: bool,
@@ -120,6 +175,7 @@ def serve(
             read_only,
             not no_records,
             masked,
+            sql,
         )
         with ConsoleServer(settings) as server:
             for warning in warnings_of(settings):

@@ -38,7 +38,7 @@ def open_door(
     properties, login = connection_of(settings, listener_of_clients(settings), own)
 
     def order() -> JsonObject:
-        return order_of(settings, door.port, addresses, properties, login)
+        return order_of(settings, door.port, addresses, properties, login, has_sql=True)
 
     has_tls = settings["console.ssl.certificate.location"] is not None
     door = Door((HOST, port), order, report_failure, has_tls=has_tls, control=control)

@@ -55,6 +55,15 @@ DIFFERENCE_LINES = Limit(
     "console_difference_lines", 3_000, "of each of two schemas that are compared line by line"
 )
 
+# SQL
+SQL_ROWS = Limit("console_sql_rows", 1_000, "of an answer of SQL that ends, on the page")
+SQL_CELL_CHARACTERS = Limit(
+    "console_sql_cell_characters", 10_000, "of a value in an answer of SQL; more are cut off"
+)
+SQL_WAITING = Limit(
+    "console_sql_waiting", 256, "pieces of an answer of SQL that its page has not taken"
+)
+
 # sessions
 SESSIONS = Limit(
     "console_sessions", 200, "logged in at once; the one that is idle for longest leaves"
@@ -279,6 +288,9 @@ ALL = (
     WATCHES,
     STREAM_BYTES,
     EVERY_S,
+    SQL_ROWS,
+    SQL_CELL_CHARACTERS,
+    SQL_WAITING,
     SESSIONS,
     IDLE_SESSION_SECONDS,
     CLIENTS,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from raftka.client.connection import Address
-from raftka.console.settings import MASK, check_registry_ca, read_registry_login, read_tls
+from raftka.console.settings import LOOPBACK, MASK, check_registry_ca, read_registry_login, read_tls
 from raftka.json_values import JsonObject
 from raftka.metadata.configs.logins import mechanisms_of, tls_of
 from raftka.metadata.configs.settings import NodeSettings
@@ -106,6 +106,11 @@ def check_console(settings: NodeSettings) -> None:
             raise ValueError(f"{name}: {error.strerror or error}") from None
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
+    if settings["console.sql"] and settings["console.host"] not in LOOPBACK:
+        raise ValueError(
+            "console.sql: a console that other machines reach has no SQL of its own: "
+            "`raftka console --sql-url` has that of a server"
+        )
     for each in settings["console.masked.fields"]:
         if not MASK.fullmatch(each):
             raise ValueError(
@@ -120,9 +125,12 @@ def order_of(
     properties: Mapping[str, str],
     login: str,
     registry: str = "",
+    *,
+    has_sql: bool,
 ) -> JsonObject:
     """Return the order for the console's process. `addresses`: of brokers; `properties` and
-    `login`: of `connection_of`; `registry`: URL of the schema registry.
+    `login`: of `connection_of`; `registry`: URL of the schema registry; `has_sql`: a console that
+    this machine alone reaches, without logins, has a page for SQL.
     """
     return {
         "bootstrap": [list(each) for each in addresses],
@@ -139,5 +147,6 @@ def order_of(
         "show_records": settings["console.records"],
         "masked": list(settings["console.masked.fields"]),
         "allowed_hosts": list(settings["console.allowed.hosts"]),
+        "sql": has_sql and not login and settings["console.host"] in LOOPBACK,
         "idle_s": IDLE_S,
     }

@@ -13,6 +13,7 @@ from raftka.console.dead_letters.jobs import JOBS
 from raftka.console.door import follow_door
 from raftka.console.server import ConsoleServer
 from raftka.console.settings import ConsoleSettings, read_registry_login, read_tls
+from raftka.console.sql.target import SqlTarget, wanted_of
 from raftka.json_values import JsonObject
 from raftka.security.client_security import ClientSecurity, client_security, uses_tls
 from raftka.security.tls_settings import NO_TLS, TlsSettings
@@ -28,8 +29,9 @@ def settings_of(order: JsonObject, control: RemoteControl | None) -> ConsoleSett
     properties: dict[str, str] = order["properties"]
     servers = properties.get("bootstrap.servers", "")
     found = addresses_of(servers) if servers else []
+    bootstrap = [*found, *((host, port) for host, port in order["bootstrap"])]
     return ConsoleSettings(
-        bootstrap=[*found, *((host, port) for host, port in order["bootstrap"])],
+        bootstrap=bootstrap,
         security=_security(properties, order["login"]),
         host=order["host"],
         port=order["port"],
@@ -41,6 +43,7 @@ def settings_of(order: JsonObject, control: RemoteControl | None) -> ConsoleSett
         read_only=order["read_only"],
         show_records=order["show_records"],
         masked=order["masked"],
+        sql=SqlTarget(wanted_of(bootstrap, properties)) if order["sql"] else None,
         allowed_hosts=order["allowed_hosts"],
         control=control,
     )

@@ -5,11 +5,15 @@ import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from raftka.client.connection import Address
 from raftka.schemas.client import is_registry_url
 from raftka.security.client_security import PLAINTEXT, ClientSecurity
+
+if TYPE_CHECKING:
+    from raftka.console.sql.target import SqlTarget
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 EVERYWHERE = ("", "0.0.0.0", "::")
@@ -33,6 +37,7 @@ class ConsoleSettings:
     read_only: bool = False
     show_records: bool = True
     masked: Sequence[str] = ()  # JSON fields (name or $.path) and headers whose values are hidden
+    sql: "SqlTarget | None" = None  # the SQL server of its page; None: there is no such page
 
     control: object | None = None  # the channel to the launcher of this cluster, if there is one
 
@@ -107,6 +112,8 @@ def warnings_of(settings: ConsoleSettings) -> list[str]:
         found.append("nobody logs in at the console: all have the rights of its own certificate")
     elif not settings.login and not settings.is_loopback:
         found.append("nobody logs in at the console: all who reach it may do what it can")
+    if settings.sql is not None and not settings.login and not settings.is_loopback:
+        found.append("SQL is for all who reach the console, with all rights of its SQL server")
     return found
 
 

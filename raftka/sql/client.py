@@ -9,7 +9,8 @@ of this user and cluster when there is none.
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from threading import Lock
 from types import TracebackType
@@ -150,13 +151,20 @@ class Connection:
         self.address, self._patience_s = address, patience_s
         self._tls = _tls_of(address)
 
-    def execute(self, text: str, limit: int | None = None) -> Rows:
+    def execute(
+        self,
+        text: str,
+        limit: int | None = None,
+        on_open: Callable[[Callable[[], None]], None] = lambda end: None,
+    ) -> Rows:
         """Run a statement; return when its columns are known. Raises SqlError. Blocks, also while
-        Spark starts. `limit`: of rows.
+        Spark starts. `limit`: of rows. `on_open`: called before the statement is sent, with a
+        function that ends it, in any thread.
         """
         http = self._open(self._patience_s)
         body = json.dumps({"text": text, "limit": limit}).encode()
         try:
+            on_open(partial(_shut, http))
             response = self._ask(http, "POST", "/statements", body, EVENTS)
             return Rows(http, response)
         except BaseException:
@@ -195,21 +203,25 @@ class Connection:
             http.close()
 
     def _open(self, patience_s: float | None) -> HTTPConnection:
+        """Raises SqlError."""
         parts = urlsplit(self.address.url)
         host, port = parts.hostname or "", parts.port
-        if self._tls is not None:
-            return HTTPSConnection(host, port, timeout=patience_s, context=self._tls)
-        return HTTPConnection(host, port, timeout=patience_s)
+        http = (
+            HTTPConnection(host, port, timeout=patience_s)
+            if self._tls is None
+            else HTTPSConnection(host, port, timeout=patience_s, context=self._tls)
+        )
+        try:
+            http.connect()
+        except OSError as error:
+            raise SqlError(f"no SQL server answers at {self.address.url}: {error}") from None
+        return http
 
     def _ask(
         self, http: HTTPConnection, method: str, path: str, body: bytes, accept: str
     ) -> HTTPResponse:
         """Return the response once its head is there. Raises SqlError for a refusal."""
         headers = {"Authorization": f"Bearer {self.address.token}", "Accept": accept}
-        try:
-            http.connect()
-        except OSError as error:
-            raise SqlError(f"no SQL server answers at {self.address.url}: {error}") from None
         try:
             http.request(method, path, body or None, headers)
             response = http.getresponse()

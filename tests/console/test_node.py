@@ -56,6 +56,7 @@ async def test_process_is_told_how_to_reach_the_brokers() -> None:
     properties = {
         "console.port": "0",
         "console.read.only": "true",
+        "console.sql": "false",
         "console.records": "false",
         "console.masked.fields": "password,card",
         "console.allowed.hosts": "kafka.example.org",
@@ -81,6 +82,7 @@ async def test_process_is_told_how_to_reach_the_brokers() -> None:
             "show_records": False,
             "masked": ["password", "card"],
             "allowed_hosts": ["kafka.example.org"],
+            "sql": False,
             "idle_s": 600.0,
         }
 
@@ -188,6 +190,7 @@ def test_connection_that_no_user_could_make_is_refused(
         ({"console.ssl.key.location": "/none"}, "key.location: a key belongs to a certificate"),
         ({"console.masked.fields": "a b"}, "console.masked.fields: 'a b' is no field"),
         ({"console.client.config": "/none"}, "console.client.config=/none: No such file"),
+        ({"console.sql": "true", "console.host": "0.0.0.0"}, "raftka console --sql-url"),
     ],
 )
 async def test_node_does_not_start_with_settings_that_its_console_would_refuse(
@@ -196,6 +199,25 @@ async def test_node_does_not_start_with_settings_that_its_console_would_refuse(
     with pytest.raises(ValueError, match=text):
         async with raftka.cluster.launch(nodes=1, properties={"console.port": "0", **given}):
             raise AssertionError("it started")
+
+
+@pytest.mark.parametrize(
+    ("sql", "host", "login", "has_sql"),
+    [
+        ("true", "127.0.0.1", "", True),
+        ("false", "127.0.0.1", "", False),
+        ("true", "127.0.0.1", "PLAIN", False),
+        ("true", "0.0.0.0", "", False),
+    ],
+)
+def test_sql_is_for_this_machine_without_logins(
+    sql: str, host: str, login: str, *, has_sql: bool
+) -> None:
+    given = {"listeners": TWO, "listener.security.protocol.map": MAP.replace("SASL_", "")}
+    given |= {"console.sql": sql, "console.host": host, "inter.broker.listener.name": "INSIDE"}
+    settings = NodeSettings.from_properties({**VOTER, **given})
+    told = order.order_of(settings, 1, [], {}, login, has_sql=settings["console.sql"])
+    assert told["sql"] is has_sql
 
 
 def test_file_of_client_properties_goes_before_the_listener(tmp_path: Path) -> None:

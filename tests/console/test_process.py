@@ -6,6 +6,7 @@ import pytest
 
 from raftka.console.process import settings_of
 from raftka.json_values import JsonObject
+from raftka.sql.server.launch import Wanted
 
 ORDER: JsonObject = {
     "bootstrap": [["here", 9092], ["there", 9093]],
@@ -22,6 +23,7 @@ ORDER: JsonObject = {
     "show_records": True,
     "masked": ["card"],
     "allowed_hosts": ["kafka.example.org"],
+    "sql": False,
 }
 OWN = {
     "security.protocol": "SASL_PLAINTEXT",
@@ -39,6 +41,10 @@ def test_order_becomes_settings() -> None:
     assert settings.allowed_hosts == ["kafka.example.org"]
     assert settings.tls is None
     assert settings.control is None
+    assert settings.sql is None
+    with_sql = settings_of({**ORDER, "sql": True}, None).sql
+    assert with_sql is not None
+    assert with_sql.wanted == Wanted("here:9092,there:9093")
 
 
 def test_servers_of_the_file_go_before_those_of_the_node() -> None:

@@ -65,7 +65,7 @@ KEYS = {
     "ArrowDown": ("ArrowDown", 40, ""),
     "Backspace": ("Backspace", 8, ""),
 }
-SHIFT = 8
+MODIFIERS = {"Shift": 8, "Control": 2}
 # [x, y], or null while the element moves, has no place, or another one is before it; "detached" if
 # it is no part of the page any more
 STEADY = {
@@ -451,15 +451,18 @@ class Page:
             self.press("Backspace")
 
     def press(self, *keys: str) -> None:
-        """Press keys one after the other: names of KEYS, "Shift+Tab", or single characters."""
+        """Press keys one after the other: names of KEYS, "Shift+Tab", "Control+Enter", or single
+        characters.
+        """
         for key in keys:
-            shift, name = (SHIFT, key[6:]) if key.startswith("Shift+") else (0, key)
+            with_it, plus, rest = key.partition("+")
+            modifier, name = (MODIFIERS[with_it], rest) if plus and rest else (0, key)
             code, number, text = KEYS.get(name, (f"Key{name.upper()}", ord(name[0].upper()), name))
             event = {
                 "key": " " if name == "Space" else name,
                 "code": code,
                 "windowsVirtualKeyCode": number,
-                "modifiers": shift,
+                "modifiers": modifier,
             }
             down = {"type": "keyDown", "text": text} if text else {"type": "rawKeyDown"}
             self.call("Input.dispatchKeyEvent", **event, **down)

@@ -9,6 +9,9 @@ it is a server's process with that session.
     bad          is refused, with a caret
     broken       fails in its third row
     bug          a fault of the server
+    show         `FakeSession.queries`
+    pause NAME, resume NAME, terminate NAME
+                 change them
 """
 
 import itertools
@@ -24,7 +27,8 @@ from pathlib import Path
 
 from raftka.json_values import Json, JsonObject
 from raftka.pipeline.errors import PipelineError
-from raftka.sql.answers import Answer, Column, Words
+from raftka.sql.answers import Answer, Column, Words, table
+from raftka.sql.hosting import SHOWN
 from raftka.sql.server.folder import ServerFolder
 from raftka.sql.server.launch import Wanted
 from raftka.sql.server.process import main
@@ -41,6 +45,7 @@ class FakeSession:
         self.closed: list[str] = []  # statements whose answers were closed
         self.hanging = threading.Event()
         self.feed: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        self.queries: dict[str, str] = {}  # their states
 
     def execute(self, text: str, limit: int | None = None) -> Answer:
         word, number = (*re.sub(r"--.*", "", text).split(), "")[:2]
@@ -73,7 +78,24 @@ class FakeSession:
                 raise PipelineError(f"there is no such thing\n{text}\n^")
             case "broken":
                 return Answer([N], self._broken(), is_live=True, close=close)
+            case "show":
+                shown: JsonObject = dict.fromkeys(name for name, _ in SHOWN)
+                found = [
+                    {**shown, "name": name, "state": state, "rows": 7, "query": f"SELECT '{name}'"}
+                    for name, state in self.queries.items()
+                ]
+                return table(SHOWN, [list(each.values()) for each in found])
+            case "pause" | "resume" | "terminate" as action:
+                return Answer(note=self._control(action, number.strip("`")))
         raise RuntimeError("a bug")
+
+    def _control(self, action: str, name: str) -> str:
+        if name not in self.queries:
+            raise PipelineError(f"there is no query {name}")
+        self.queries[name] = "paused" if action == "pause" else "running"
+        if action == "terminate":
+            del self.queries[name]
+        return f"{name}: {action}"
 
     @staticmethod
     def _ticks(over: threading.Event) -> Iterator[Sequence[Json]]:

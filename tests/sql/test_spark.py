@@ -15,10 +15,12 @@ pytest.importorskip(
 )
 
 import raftka.sql
+from raftka.console.sql.target import SqlTarget
 from raftka.sql.client import Connection, Rows, SqlError
 from raftka.sql.server.launch import Wanted
 from raftka.testing import Cluster
 from tests.kit.checkout import FROM_CHECKOUT
+from tests.kit.console import Api, console_of
 from tests.kit.sql_server import kill
 
 RECORDS = 50
@@ -78,7 +80,7 @@ def test_values_of_all_kinds_are_json(connection: Connection) -> None:
 
 
 def test_errors_of_spark_are_sentences(connection: Connection) -> None:
-    with pytest.raises(SqlError, match=r"topic nothing\. There are: trucks\n.*\n +\^$"):
+    with pytest.raises(SqlError, match=r"topic nothing\. There are: .*trucks\n.*\n +\^$"):
         connection.execute("select * from nothing")
 
 
@@ -123,3 +125,29 @@ def test_streams_go_on_with_a_server_that_was_killed(
         assert [next(rows)["truck"], next(rows)["truck"]] == [1, 3]
     with pytest.raises(SqlError, match="\\^"):
         execute("creat stream x")
+
+
+def test_the_page_of_the_console_asks_the_same_server(
+    connection: Connection, raftka_cluster: Cluster
+) -> None:
+    texts = (
+        *("create stream seen (n int) with (partitions=1)", "insert into seen values (7)"),
+        "create stream copied with (partitions=1) as select n from seen",
+        *("select n from seen", "select n from nowhere"),
+    )
+    target = SqlTarget(Wanted(raftka_cluster.bootstrap_servers))
+    with console_of(raftka_cluster, sql=target) as console:
+        api = Api(console.url)
+        body = {"text": "; ".join(texts)}
+        with api.stream("/api/sql/run", method="POST", body=body) as events:
+            found = [each for each in events if each.name not in ("statement", "waiting")]
+        state = api.get("/api/sql")
+        words = api.get("/api/sql/words")["words"]
+        paused = api.post("/api/sql/queries/csas_copied", action="PAUSE")
+
+    assert [each.json for each in found if each.name == "rows"] == [[[7]]]
+    assert found[-1].json["message"].endswith(f"\n{texts[-1]}\n              ^")
+    assert (state["state"], state["failure"]) == ("ready", None)
+    assert "csas_copied" in [each["name"] for each in state["queries"]]
+    assert {"seen", "copied", "csas_copied"} < set(words)
+    assert paused == {"note": "csas_copied is paused"}

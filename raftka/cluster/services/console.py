@@ -72,7 +72,13 @@ class Edge:
         registry = next(iter(self._services.schemas.registry.urls), "")
         addresses = [] if "bootstrap.servers" in self._properties else self._bootstrap()
         return order_of(
-            settings, self._door.port, addresses, self._properties, self._login, registry
+            settings,
+            self._door.port,
+            addresses,
+            self._properties,
+            self._login,
+            registry,
+            has_sql=settings["console.sql"],
         )
 
     def _bootstrap(self) -> list[Address]:

@@ -1,17 +1,14 @@
 """Nodes of the program that started the cluster: kill, pause, start, faults, and the time line."""
 
 from typing import cast
-from weakref import WeakSet
 
 from raftka.console.call import ApiError, Call
+from raftka.console.control.administrators import check_administrator
 from raftka.console.control.channel import Control, ControlRefused
 from raftka.console.parameters import Field, refusal
 from raftka.console.routes import route
-from raftka.console.sessions import Session
 from raftka.console.timeline import FRESH_S, TIMELINES, kind_of
 from raftka.json_values import Json, JsonObject
-from raftka.security import acls
-from raftka.wire.messages.cluster import DESCRIBE_CLUSTER
 
 REFUSED, NO_CONTROL = "REFUSED", "NO_CONTROL"
 FIRST_S = 1.0  # for the first metadata
@@ -30,8 +27,6 @@ FAULT = {
     "nth": Field(int | None, None),
     "try_only": Field(bool, False),  # nothing is set: the answer shows what would be
 }
-
-_administrators: WeakSet[Session] = WeakSet()  # of cluster and nodes
 
 
 @route(
@@ -177,21 +172,9 @@ def _control(call: Call) -> Control:
 
 
 def _control_of_administrator(call: Call) -> Control:
-    """Return the control. Of users who log in only those have it who may alter the cluster; a
-    session keeps the right: when all nodes stand still, none can be asked. Raises ApiError.
-    """
+    """Return the control, of a user who may alter the cluster. Raises ApiError."""
     control = _control(call)
-    if call.session.user is not None and call.session not in _administrators:
-        asked = DESCRIBE_CLUSTER.request(include_cluster_authorized_operations=True)
-        with call.client() as client:
-            answer = client.ask(DESCRIBE_CLUSTER, asked)
-        if not answer.cluster_authorized_operations & 1 << acls.ALTER:
-            raise ApiError(
-                403,
-                "CLUSTER_AUTHORIZATION_FAILED",
-                f"{call.session.user} may not alter the cluster, so not its nodes either",
-            )
-        _administrators.add(call.session)
+    check_administrator(call, "so not its nodes either")
     return control
 
 

@@ -17,7 +17,7 @@ from raftka.wire.errors import Code
     "/api/me",
     "The user of this session, and the rights that the console gives",
     open=True,
-    answer="user, login_needed, read_only, shows_records, masked, can_control, version",
+    answer="user, login_needed, read_only, shows_records, masked, can_control, has_sql, version",
 )
 def me(call: Call) -> Json:
     settings = call.settings
@@ -28,6 +28,7 @@ def me(call: Call) -> Json:
         "shows_records": settings.show_records,
         "masked": list(settings.masked),
         "can_control": settings.control is not None and not settings.read_only,
+        "has_sql": settings.sql is not None and settings.show_records and not settings.masked,
         "version": __version__,
     }
 

@@ -405,6 +405,11 @@ USED: dict[str, tuple[Check | None, str]] = {
         None,
         "A file with NAME:PASSWORD, with which the console asks the schema registry for its users.",
     ),
+    "console.sql": (
+        None,
+        "The console has a page for SQL, whose statements run with the rights of the node's user "
+        "on this machine. Its port is on a loopback address then, and its users do not log in.",
+    ),
     "console.ssl.certificate.location": (None, "PEM: the console's port has TLS."),
     "console.ssl.key.location": (None, "PEM, of this certificate; unset: it is in the same file."),
     "raftka.group.consumer.busy.interval.ms": (

@@ -381,6 +381,7 @@ console.read.only boolean false
 console.records boolean true
 console.registry.ca.location string -
 console.registry.login.location string -
+console.sql boolean false
 console.ssl.certificate.location string -
 console.ssl.key.location string -
 metrics.auth.basic.users password -

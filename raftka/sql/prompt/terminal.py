@@ -17,6 +17,7 @@ from raftka.sql.client import SqlError
 from raftka.sql.prompt.help import help_text
 from raftka.sql.prompt.printing import FORMATS
 from raftka.sql.prompt.texts import is_empty, statements_of
+from raftka.sql.prompt.words import completions
 from raftka.sql.server.folder import state_folder
 
 if TYPE_CHECKING:
@@ -28,18 +29,6 @@ PROMPT, NEXT_LINE = "sql> ", "...> "
 LOOK_S = 1.0  # between two looks at the start of Spark
 STARTING = ("idle", "starting")  # states of the server
 COMMANDS = ("help", "output", "exit", "quit")  # of the prompt itself; they need no `;`
-KEYWORDS = (
-    *("SELECT", "FROM", "WHERE", "GROUP BY", "GROUP BY ALL", "ORDER BY", "HAVING", "LIMIT"),
-    *("JOIN", "LEFT JOIN", "ON", "AS", "AND", "OR", "NOT", "NULL", "IS", "IN", "BETWEEN", "LIKE"),
-    *("WITH", "VALUES", "DESCRIBE", "EXTENDED", "UNION ALL", "DISTINCT", "CASE", "WHEN", "END"),
-    *("EMIT CHANGES", "FROM BEGINNING", "CREATE STREAM", "CREATE TABLE", "CREATE OR REPLACE"),
-    *("PRIMARY KEY", "KAFKA_TOPIC", "VALUE_FORMAT", "PARTITIONS", "TIMESTAMP", "INSERT INTO"),
-    *("SHOW STREAMS", "SHOW TABLES", "SHOW QUERIES", "SHOW TOPICS", "SHOW FUNCTIONS", "PRINT"),
-    *("EXPLAIN", "WINDOW TUMBLING", "WINDOW HOPPING", "WINDOW SESSION", "SIZE", "ADVANCE BY"),
-    *("GRACE PERIOD", "WINDOWSTART", "WINDOWEND"),
-    *("DROP STREAM", "DROP TABLE", "DELETE TOPIC", "PARTITION BY", "PAUSE", "RESUME", "TERMINATE"),
-)
-PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
 WORD = re.compile(r"[\w.$-]+$|`[^`]*$")
 
 
@@ -72,12 +61,8 @@ class WordCompleter(Completer):
         if match is None:
             return
         begun = match[0].lstrip("`").lower()
-        names = (*self.words.fields, *self.words.names, *self.words.topics)
-        quoted = (name if PLAIN_NAME.fullmatch(name) else f"`{name}`" for name in names)
-        seen = set()
-        for each in (*quoted, *KEYWORDS, *self.words.functions):
-            if each.lstrip("`").lower().startswith(begun) and each not in seen:
-                seen.add(each)
+        for each in completions(self.words):
+            if each.lstrip("`").lower().startswith(begun):
                 yield Completion(each, -len(match[0]))
 
 

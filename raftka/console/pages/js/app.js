@@ -98,6 +98,7 @@ const PAGES = [
     nav: "/",
     load: () => import("../views/reassignments.js"),
   },
+  { path: "/sql", title: "SQL", tag: "sql-view", load: () => import("../views/sql.js") },
   { path: "/nodes", title: "Nodes", tag: "nodes-view", load: () => import("../views/nodes.js") },
 ];
 
@@ -109,9 +110,10 @@ const ENTRIES = [
   { path: "/dead-letters", title: "Dead letters", icon: "letters" },
   { path: "/transactions", title: "Transactions", icon: "transactions" },
   { path: "/schemas", title: "Schemas", icon: "schemas" },
+  { path: "/sql", title: "SQL", icon: "sql", needs: "has_sql" },
   { path: "/access", title: "Access", icon: "access" },
   { path: "/clients", title: "Clients", icon: "clients" },
-  { path: "/nodes", title: "Nodes", icon: "nodes", needsControl: true },
+  { path: "/nodes", title: "Nodes", icon: "nodes", needs: "can_control" },
 ];
 
 register(...PAGES);
@@ -185,7 +187,9 @@ class AppShell extends Element {
     }
     const { place, page, failure, menu } = this.state;
     const here = place.route?.nav ?? place.route?.path;
-    const entries = ENTRIES.filter(({ needsControl }) => !needsControl || me.can_control);
+    const entries = ENTRIES.filter(
+      ({ needs }) => !needs || me[/** @type {"can_control" | "has_sql"} */ (needs)],
+    );
     return html`
       <a class="skip" href="#main" @click=${(/** @type {Event} */ e) => this.skip(e)}
         >Skip to the page</a

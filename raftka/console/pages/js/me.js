@@ -12,6 +12,7 @@ export const me = {
   /** @type {string[]} */
   masked: [],
   can_control: false,
+  has_sql: false,
   version: "",
 };
 

@@ -1,0 +1,28 @@
+"""Words that the prompt and the console's page complete."""
+
+import re
+from collections.abc import Iterable
+
+from raftka.sql.answers import Words
+
+KEYWORDS = (
+    *("SELECT", "FROM", "WHERE", "GROUP BY", "GROUP BY ALL", "ORDER BY", "HAVING", "LIMIT"),
+    *("JOIN", "LEFT JOIN", "ON", "AS", "AND", "OR", "NOT", "NULL", "IS", "IN", "BETWEEN", "LIKE"),
+    *("WITH", "VALUES", "DESCRIBE", "EXTENDED", "UNION ALL", "DISTINCT", "CASE", "WHEN", "END"),
+    *("EMIT CHANGES", "FROM BEGINNING", "CREATE STREAM", "CREATE TABLE", "CREATE OR REPLACE"),
+    *("PRIMARY KEY", "KAFKA_TOPIC", "VALUE_FORMAT", "PARTITIONS", "TIMESTAMP", "INSERT INTO"),
+    *("SHOW STREAMS", "SHOW TABLES", "SHOW QUERIES", "SHOW TOPICS", "SHOW FUNCTIONS", "PRINT"),
+    *("EXPLAIN", "WINDOW TUMBLING", "WINDOW HOPPING", "WINDOW SESSION", "SIZE", "ADVANCE BY"),
+    *("GRACE PERIOD", "WINDOWSTART", "WINDOWEND"),
+    *("DROP STREAM", "DROP TABLE", "DELETE TOPIC", "PARTITION BY", "PAUSE", "RESUME", "TERMINATE"),
+)
+PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def completions(words: Words) -> Iterable[str]:
+    """Return names, keywords and functions as a statement has them, each once. `words`: of the
+    server.
+    """
+    names = (*words.fields, *words.names, *words.topics)
+    quoted = (name if PLAIN_NAME.fullmatch(name) else f"`{name}`" for name in names)
+    return dict.fromkeys((*quoted, *KEYWORDS, *words.functions))
