@@ -71,6 +71,12 @@ CONNECTIONS_OF_ADDRESS = Limit(
 CONNECTION_RATE = Limit(
     "connection_rate", UNBOUNDED, "max.connection.creation.rate, for one listener with its prefix"
 )
+PENDING_RECORDS = Limit(
+    "pending_records",
+    1_000_000,
+    "records of a partition that wait for their time: 50 bytes each on its leader; their bytes are "
+    "in the log",
+)
 HELD_CONNECTIONS = Limit(
     "held_connections",
     1_000,

@@ -48,8 +48,10 @@ LEVELS = (
         "eligible leader replicas",
         "records of partitions and registrations, the metadata snapshot",
     ),
+    Level(3, "0.1.0", 33, "delayed delivery", "held and delivering batches of delayed topics"),
 )
 ELR_LEVEL = 2  # of raftka.version: records before it have no eligible leader replicas
+DELIVERY_LEVEL = 3  # of raftka.version: releases before it would show held batches to readers
 LOWEST_METADATA_VERSION = 7  # as Kafka 4.4 has it
 NETWORKS_IN_ACLS = 32  # the metadata.version from which the host of an ACL may be a network
 # Tests replace entries to play a later release; code reads them each time.

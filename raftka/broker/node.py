@@ -26,6 +26,7 @@ from raftka.broker.coordinators.share_persister import SharePersister
 from raftka.broker.coordinators.share_state_service import ShareStateService
 from raftka.broker.coordinators.topics import INTERNAL_TOPICS
 from raftka.broker.coordinators.transaction_service import TransactionCoordinatorService
+from raftka.broker.delivery.delayed_delivery import DelayedDelivery
 from raftka.broker.exporter.pages import metrics_server
 from raftka.broker.fetch.sessions import FetchSessionCache
 from raftka.broker.handlers import (  # noqa: F401  # nearly every node is asked
@@ -209,6 +210,7 @@ class Node:
             self.context, self.logs, self.lifecycle, self.pool, self.suspects.broken
         )
         self.housekeeping = self.replicas.housekeeping = LogHousekeeping(self.replicas)
+        self.replicas.delivery = DelayedDelivery(self.replicas, self.dispatcher.long_work)
         self.replicas.failures.directories = self.housekeeping.directories
         self._make_coordinators()
         self.services = self._services()

@@ -9,10 +9,13 @@ from typing import Protocol
 
 from raftka.checksum import crc32c
 from raftka.log.config import LogConfig
+from raftka.log.delivery.due import DELIVERING, Due
+from raftka.log.delivery.held import HeldBatches
 from raftka.log.leader_epoch import LeaderEpochs
 from raftka.log.producers.state import ProducerState
 from raftka.log.segments.segment import Segment
 from raftka.log.segments.segment_list import SegmentList
+from raftka.log.segments.times import HELD
 from raftka.log.validation import Prepared, one_batch, repair, restamp
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.records import (
@@ -27,7 +30,8 @@ from raftka.wire.records import (
 
 # base offset, length, leader epoch: what a leader sets, none of it under the CRC
 LEADERS_FIELDS = Struct(">qii")
-ATTENTION = CONTROL | LOG_APPEND_TIME
+AT_ONCE: tuple[Due, ...] = ()
+ATTENTION = CONTROL | LOG_APPEND_TIME | HELD | DELIVERING
 
 _unpack = BATCH_HEADER.unpack_from
 _pack = LEADERS_FIELDS.pack_into
@@ -45,6 +49,7 @@ class LedLog(Protocol):
     end_offset: int
     epochs: LeaderEpochs
     failed: OSError | None
+    held: HeldBatches | None
     producers: ProducerState
     segments: SegmentList
 
@@ -79,11 +84,13 @@ class ClientBatches:
             not self._log_append_time
             and config.compression_type == "producer"
             and config.schemas is None
+            and config.delivery is None
         )
         self._special = (
             not self._takes_any
             or config.compacted
             or config.bounds_opened
+            or config.delivery is not None
             or config.validation == "records"
         )
         self._after_ms = config.message_timestamp_after_max_ms
@@ -100,8 +107,7 @@ class ClientBatches:
         """Stage a client's batch: (base offset, next offset, log append time or -1, it was a
         duplicate). Raises KafkaError, TakesLong, NeedsSchemas.
 
-        The view must be writable and stay valid until `write_staged`. Everything is checked before
-        anything is changed, in the batch too.
+        The view is writable, and valid until `write_staged`. All checks come before all changes.
         """
         size = len(batch)
         if size < 61:
@@ -116,7 +122,7 @@ class ClientBatches:
             self._refuse()
         if crc32c(batch[21:]) != crc:
             raise KafkaError(Code.CORRUPT_MESSAGE)
-        again = None
+        again, due = None, AT_ONCE
         if (
             self._special
             or base
@@ -129,7 +135,7 @@ class ClientBatches:
             or size > self._segment_bytes
             or (epoch < 0 or sequence < 0 if producer_id >= 0 else attributes & TRANSACTIONAL)
         ):
-            batch, size, timestamp, again, count = self._repair(batch, now_ms)
+            batch, size, timestamp, again, count, due = self._repair(batch, now_ms)
         if producer_id >= 0:
             known, mode = log.producers.producers.get(producer_id), attributes & TRANSACTIONAL
             if mode if known is None else (
@@ -141,8 +147,9 @@ class ClientBatches:
                     return duplicate[2], duplicate[2] + count, duplicate[3], True
 
         next_offset = (offset := log.end_offset) + count
-        segments = log.segments
-        segment = segments.active
+        if due and log.held is not None:
+            log.held.add(offset, next_offset, due)
+        segment = (segments := log.segments).active
         full = segment.size + size > segments.roll_size
         if full or timestamp > segments.roll_timestamp or next_offset > segments.roll_offset:
             segment = log.make_room(size, timestamp, next_offset, now_ms)
@@ -154,7 +161,7 @@ class ClientBatches:
         segments.staged.append(batch)
         log.end_offset = next_offset
 
-        if timestamp > segment.max_timestamp:
+        if timestamp > segment.max_timestamp and not due:
             segment.max_timestamp, segment.max_timestamp_offset = timestamp, next_offset - 1
         if segment.since_index > self._index_interval:
             segment.index(segment.size, next_offset - 1)
@@ -256,11 +263,11 @@ class ClientBatches:
 
     def _repair(
         self, batch: memoryview, now_ms: int
-    ) -> tuple[memoryview, int, int, int | None, int]:
+    ) -> tuple[memoryview, int, int, int | None, int, tuple[Due, ...]]:
         """As `repair`, with the size and the number of offsets: records may have been removed."""
         log = self._log
-        batch, timestamp, again = repair(
+        batch, timestamp, again, due = repair(
             batch, now_ms, log.config, log.directory.rpartition("/")[2], self._prepared
         )
         log.segments.active.timeless |= timestamp < 0
-        return batch, len(batch), timestamp, again, _unpack(batch)[6] + 1
+        return batch, len(batch), timestamp, again, _unpack(batch)[6] + 1, due

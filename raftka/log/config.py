@@ -39,6 +39,14 @@ TOPIC_NAME, RECORD_NAME, TOPIC_RECORD_NAME = STRATEGIES = (
 
 
 @dataclass(frozen=True, slots=True)
+class DeliveryRules:
+    """Records of the topic may be held back until their time (delivery/)."""
+
+    delay_ms: int = 0  # of records that name no time
+    most_ms: int = 7 * 24 * HOUR_MS  # how far ahead a time may lie
+
+
+@dataclass(frozen=True, slots=True)
 class LogConfig:
     segment_bytes: int = 1024 * MIB
     segment_ms: int = 7 * 24 * HOUR_MS
@@ -74,6 +82,7 @@ class LogConfig:
     segment_reuse_ms: int = 600_000
     producer_id_expiration_ms: int = 24 * HOUR_MS
     schemas: SchemaRules | None = None
+    delivery: DeliveryRules | None = None
 
     @property
     def bounds_opened(self) -> bool:

@@ -19,6 +19,7 @@ from raftka.checksum import crc32c
 from raftka.log.client_batches import LEADERS_FIELDS, ClientBatches
 from raftka.log.compaction.job import Cleaned
 from raftka.log.config import LogConfig
+from raftka.log.delivery.held import HeldBatches
 from raftka.log.durability import Durability
 from raftka.log.leader_epoch import LeaderEpochs
 from raftka.log.producers.aborted import AbortedTransactions
@@ -32,7 +33,7 @@ from raftka.log.segments.scan import Header
 from raftka.log.segments.search import Found, Steps, at_once, first_at_or_after, first_of_largest
 from raftka.log.segments.segment import Segment
 from raftka.log.segments.segment_list import SegmentList
-from raftka.log.segments.times import time_in
+from raftka.log.segments.times import HELD, time_in
 from raftka.runtime.interfaces import File, Files, FileSpan
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.records import BATCH_HEADER, CONTROL, TRANSACTIONAL
@@ -59,6 +60,7 @@ class Log:
         "end_offset",
         "epochs",
         "failed",
+        "held",
         "next_horizon_ms",
         "on_rolled",
         "producers",
@@ -94,6 +96,8 @@ class Log:
         # batches without records, from a leader that has compacted, perhaps before the topic's
         # policy changed
         self._took_empty = False
+        # what consumers do not see yet; None: the topic is not delayed
+        self.held: HeldBatches | None = None
         self.config = config
         self.client_batches = ClientBatches(self)
         self.configure(config)
@@ -140,6 +144,8 @@ class Log:
         if not durability.syncs and self.flushed_offset < segments.written_offset:
             durability.flushes.claim(segments.written_offset)
         segments.configure(config)
+        if config.delivery is not None and self.held is None:
+            self.held = HeldBatches(self.end_offset)
         self.client_batches.configure(config)
 
     # appending batches as they are
@@ -244,6 +250,8 @@ class Log:
         if batch_epoch != self.epochs.latest:
             self.begin_epoch(batch_epoch, base)
         self._took_empty |= not header[12]
+        if attributes & HELD and self.held is not None:
+            self.held.note(base, next_offset)
         segments.staged.append(batch)
         self.end_offset = next_offset
         segment.note(segment.size, size, next_offset - 1, timestamp)
@@ -253,8 +261,9 @@ class Log:
                 self._end_transaction(batch, base, timestamp, now_ms)
             elif sequence >= 0 or attributes & TRANSACTIONAL:
                 transactional = attributes & TRANSACTIONAL
+                written = header[8] if attributes & HELD else timestamp
                 self.producers.record(
-                    producer_id, epoch, sequence, delta + 1, base, timestamp, now_ms, transactional
+                    producer_id, epoch, sequence, delta + 1, base, written, now_ms, transactional
                 )
 
     def _end_transaction(self, batch: memoryview, offset: int, timestamp: int, now_ms: int) -> None:
@@ -567,11 +576,14 @@ class Log:
     def read_for_consumer(
         self, offset: int, max_bytes: int, up_to_offset: int, min_one: bool = True
     ) -> tuple[list[FileSpan], int]:
-        """As `read`, but it begins at a batch with records, if one follows.
+        """As `read`, but it begins at a batch with records, if one follows, and passes by held
+        batches. Raises OFFSET_NOT_AVAILABLE too, while these are being looked for.
 
         A compaction leaves batches without records, for producers and followers. Some clients stand
         still where they get nothing else.
         """
+        if self.held is not None and self.start_offset <= offset < up_to_offset:
+            offset, up_to_offset = self.held.visible_run(offset, up_to_offset)
         may_be_empty = (
             offset < self.segments.active.base_offset
             or self.config.compacted
@@ -593,6 +605,14 @@ class Log:
             if unstable is None
             else min(high_watermark, max(unstable, self.start_offset))
         )
+
+    def visible_end(self, offset: int) -> int:
+        """Return the end of what consumers see before `offset`. Raises OFFSET_NOT_AVAILABLE while
+        held batches are being looked for.
+        """
+        if self.held is None:
+            return offset
+        return max(self.held.visible_end(offset), min(self.start_offset, offset))
 
     # by time
 
@@ -653,6 +673,8 @@ class Log:
             self.write_staged()
             with self._failing():
                 self.end_offset = self.segments.cut_from(offset)
+            if self.held is not None:
+                self.held.cut(self.end_offset)
             self.start_offset = min(self.start_offset, self.end_offset)
             self.producers = rebuild(
                 self.segments, snapshots, self.end_offset, self.segments.active.created_ms
@@ -670,6 +692,8 @@ class Log:
         with self._failing():
             self.segments.restart_at(offset, created_ms)
         self.start_offset = self.end_offset = offset
+        if self.held is not None:
+            self.held = HeldBatches(0)
         self.producers = ProducerState()
         self.epochs.truncate_from_end(0)
 
@@ -712,6 +736,8 @@ class Log:
             self.durability.snapshots.tidy(self.segments)
         self.segments.forget_positions()
         self.start_offset = max(self.start_offset, self.segments[0].base_offset)
+        if self.held is not None:
+            self.held.forget_before(self.start_offset)
         self.epochs.truncate_from_start(self.start_offset)
         return count
 

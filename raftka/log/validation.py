@@ -6,12 +6,15 @@ be repaired.
 """
 
 from collections.abc import Container, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from raftka.limits import DECOMPRESSED_BYTES, MIB
 from raftka.log.compaction.batch import kept_beside, rebuilt
 from raftka.log.config import FOREVER, LogConfig, SchemaRules
+from raftka.log.delivery.due import DELIVERING, Due, WrongTime, find_due
 from raftka.log.rows import all_rows, body_of
+from raftka.log.segments.times import HELD
 from raftka.wire.compressed_frames import has_independent_blocks
 from raftka.wire.compression import LZ4, ZSTD, Packer, decompress
 from raftka.wire.errors import Code, KafkaError, ProtocolError
@@ -71,6 +74,7 @@ class Prepared(NamedTuple):
     largest_ms: int | None  # the largest timestamp of its records
     schemas: SchemaRules | None = None  # that its records were compared with
     has_holes: bool = False  # records were taken out: it has more offsets than records
+    due: tuple[Due, ...] | None = None  # when its records are due; None: not looked at
 
 
 def opened_bytes(batch: memoryview) -> int:
@@ -111,12 +115,12 @@ class NeedsSchemas(KafkaError):
         May be called off the loop. All records are walked first, and the result has the topic's
         codec.
         """
-        batch, _, *_ = walked(self.batch, *self._rest)
+        now_ms, config, partition = self._rest
+        batch, _, *_ = walked(self.batch, now_ms, replace(config, delivery=None), partition)
         header = BATCH_HEADER.unpack_from(batch)
-        made = rebuilt(header, kept_beside(bytes(batch), header, indexes), None)
-        return Prepared(
-            memoryview(made), BATCH_HEADER.unpack_from(made)[8], self.rules, has_holes=True
-        )
+        made = memoryview(rebuilt(header, kept_beside(bytes(batch), header, indexes), None))
+        largest_ms = BATCH_HEADER.unpack_from(made)[8]
+        return _timed(Prepared(made, largest_ms, self.rules, has_holes=True), now_ms, config)
 
 
 class TakesLong(KafkaError):
@@ -137,8 +141,7 @@ class TakesLong(KafkaError):
 
     def prepared(self) -> Prepared:
         """Return the batch for the log to append as it is. Raises RefusedRecords."""
-        batch, largest_ms, *_ = walked(self.batch, *self._rest)
-        return Prepared(batch, largest_ms, self._schemas)
+        return walked(self.batch, *self._rest)._replace(schemas=self._schemas)
 
 
 def one_batch(records: memoryview) -> memoryview:
@@ -195,9 +198,10 @@ def repair(
     config: LogConfig,
     partition: str,
     prepared: Prepared | None = None,
-) -> tuple[memoryview, int, int | None]:
-    """Return the batch as the topic stores it, its largest timestamp, and the attributes for
-    `restamp` when the batch is appended; None if no `restamp` is needed.
+) -> tuple[memoryview, int, int | None, tuple[Due, ...]]:
+    """Return the batch as the topic stores it, its largest timestamp, the attributes for
+    `restamp` when the batch is appended, None if no `restamp` is needed, and when the records of a
+    held batch are due.
 
     Raises RefusedRecords, NeedsSchemas and TakesLong. `partition`: its name in error texts;
     `prepared`: this batch, made after a TakesLong or a NeedsSchemas. As in Kafka, the timestamp
@@ -220,14 +224,16 @@ def repair(
     largest = timestamp
     other_codec = codec != CODEC_OF_TOPIC.get(config.compression_type, codec) and not has_holes
     is_wrong = not stamped and is_wrong_time(base_timestamp, timestamp, count)
+    due: tuple[Due, ...] = ()
     if prepared is not None and prepared.largest_ms is not None and not other_codec:
-        largest = prepared.largest_ms
+        largest, due = prepared.largest_ms, prepared.due or ()
     elif (
         other_codec
         or attributes & LOG_APPEND_TIME
         or (out_of_range and not stamped)
         or is_wrong
         or config.compacted
+        or config.delivery is not None
         or (codec and config.bounds_opened)
         or config.validation == "records"
     ):
@@ -237,9 +243,12 @@ def repair(
             or (codec and (other_codec or not _opens_within(batch, AT_ONCE_OPENED_BYTES)))
         ):
             raise TakesLong(batch, now_ms, config, partition)
-        batch, largest, *_ = walked(batch, now_ms, config, partition)
+        made = walked(batch, now_ms, config, partition)
+        batch, largest, due = made.batch, made.largest_ms or 0, made.due or ()
         _, _, _, _, _, attributes, _, _, timestamp, *_ = BATCH_HEADER.unpack_from(batch)
     new_attributes = attributes | LOG_APPEND_TIME if stamped else attributes & ~LOG_APPEND_TIME
+    # the log's own marks are no client's to set
+    new_attributes = new_attributes & ~(HELD | DELIVERING) | (HELD if due else 0)
     if stamped:
         largest = now_ms
     if len(batch) > config.segment_bytes:
@@ -247,7 +256,9 @@ def repair(
     if producer_id >= 0 and epoch < -1:  # Kafka accepts -1 too
         raise RefusedRecords(Code.INVALID_PRODUCER_EPOCH)
     is_changed = (new_attributes, largest) != (attributes, timestamp)
-    return batch, largest, new_attributes if is_changed else None
+    # unknown attributes are cleared, as in Kafka
+    again = new_attributes & (KNOWN_ATTRIBUTES | HELD) if is_changed else None
+    return batch, largest, again, due
 
 
 def is_wrong_time(base_timestamp: int, timestamp: int, count: int) -> bool:
@@ -438,11 +449,9 @@ def _outlines(
 
 def restamp(batch: memoryview, attributes: int, max_timestamp: int) -> None:
     """Write the topic's timestamp type and the largest timestamp into the stored header, and seal
-    it with a new CRC. Unknown attributes are cleared, as in Kafka.
+    it with a new CRC.
     """
-    batch[ATTRIBUTES_POSITION : ATTRIBUTES_POSITION + 2] = (attributes & KNOWN_ATTRIBUTES).to_bytes(
-        2, "big", signed=True
-    )
+    batch[ATTRIBUTES_POSITION : ATTRIBUTES_POSITION + 2] = attributes.to_bytes(2, "big")
     batch[MAX_TIMESTAMP_POSITION : MAX_TIMESTAMP_POSITION + 8] = max_timestamp.to_bytes(
         8, "big", signed=True
     )
@@ -459,19 +468,32 @@ def _opens_within(batch: memoryview, most_bytes: int) -> bool:
 
 
 def walked(batch: memoryview, now_ms: int, config: LogConfig, partition: str) -> Prepared:
-    """Walk the records and compress them by the topic's own codec, if it has one. Takes some 0.3 s
-    for a megabyte of small records.
+    """Walk the records and compress them by the topic's own codec, if it has one; find out when
+    they are due. Takes some 0.3 s for a megabyte of small records.
 
     Raises RefusedRecords.
     """
     largest = check_records(batch, now_ms, config, partition)
     before = read_header(batch).compression
     codec = CODEC_OF_TOPIC.get(config.compression_type, before)
-    if codec == before:
-        return Prepared(batch, largest)
-    level = {1: config.gzip_level, 3: config.lz4_level, 4: config.zstd_level}.get(codec)
-    batch = recompress(batch, codec, level, config.max_message_bytes)
-    return Prepared(batch, BATCH_HEADER.unpack_from(batch)[8])
+    if codec != before:
+        level = {1: config.gzip_level, 3: config.lz4_level, 4: config.zstd_level}.get(codec)
+        batch = recompress(batch, codec, level, config.max_message_bytes)
+        largest = BATCH_HEADER.unpack_from(batch)[8]
+    return _timed(Prepared(batch, largest), now_ms, config)
+
+
+def _timed(prepared: Prepared, now_ms: int, config: LogConfig) -> Prepared:
+    """Find out when the records are due, if the topic is delayed. Raises RefusedRecords."""
+    if config.delivery is None:
+        return prepared
+    try:
+        batch, due = find_due(prepared.batch, now_ms, config.delivery)
+    except WrongTime as error:
+        raise wrong_records([(error.index, str(error.message))]) from None
+    except ProtocolError as error:
+        raise RefusedRecords(Code.INVALID_RECORD, str(error)) from error
+    return prepared._replace(batch=batch, due=due)
 
 
 def recompress(batch: memoryview, codec: int, level: int | None, most_bytes: int) -> memoryview:

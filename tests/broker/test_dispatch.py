@@ -124,7 +124,7 @@ def test_only_the_features_that_work_are_supported_and_finalized() -> None:
         for feature in answer.supported_features
     ] == [
         ("metadata.version", 7, 33),
-        ("raftka.version", 1, 2),
+        ("raftka.version", 1, 3),
         ("group.version", 0, 1),
         ("streams.version", 0, 1),
         ("transaction.version", 0, 2),
@@ -139,7 +139,7 @@ def test_only_the_features_that_work_are_supported_and_finalized() -> None:
     for each in (answer, earlier):
         assert {feature.name: feature.max_version_level for feature in each.finalized_features} == {
             "metadata.version": 33,
-            "raftka.version": 2,
+            "raftka.version": 3,
             "group.version": 1,
             "streams.version": 1,
             "transaction.version": 2,

@@ -347,6 +347,7 @@ ELSEWHERE = {
     "connections_of_listener": "test_connection_quotas",
     "login_bytes": "test_sasl",
     "acls": "test_acls",
+    "pending_records": "test_delayed_delivery",
     "held_connections": "test_throttling",
     "quota_sensors": "test_throttling",
     "throttle_seconds": "test_throttling",

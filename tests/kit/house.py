@@ -90,6 +90,7 @@ ROOMS = (
     "controller",
     "replica",
     "logs",
+    "delivery",
     "coordinators",
     "produce",
     "fetch",

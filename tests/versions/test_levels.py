@@ -64,7 +64,7 @@ def test_a_cluster_of_before_the_first_release_has_level_1() -> None:
 @pytest.mark.parametrize(
     ("features", "told"),
     [
-        ({"raftka.version": 3}, "raftka.version 3, and this release knows it up to 2"),
+        ({"raftka.version": 4}, "raftka.version 4, and this release knows it up to 3"),
         ({"metadata.version": 34}, "metadata.version 34, and this release knows it up to 33"),
         ({"share.version": 3}, "share.version 3, and this release knows it up to 2"),
         ({"streams.version": 2}, "streams.version 2, and this release knows it up to 1"),

@@ -87,7 +87,7 @@ class PartitionEnds:
         try:
             partition = self._replicas.find(name, index)
             if partition.leading().knows_its_end:
-                ends[name, index] = partition.high_watermark
+                ends[name, index] = partition.readable_end(is_isolated=False)
         except KafkaError:
             return  # it leads no more
 

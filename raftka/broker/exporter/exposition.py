@@ -307,6 +307,8 @@ def _replicas(page: Page, snapshot: Snapshot) -> None:
     page.histogram("kafka_log_logflushstats_logflushrateandtimems", snapshot.flushes, 0.001)
     page.histogram("raftka_turntimems", snapshot.turns, 0.001)
     page.add("kafka_log_logmanager_offlinelogdirectorycount", snapshot.failed_directories)
+    page.add("raftka_delayed_records_pending", sum(each.pending for each in partitions))
+    page.histogram("raftka_delayed_lateness_seconds", snapshot.lateness, 1.0)
     page.add("raftka_producers", sum(each.producers for each in partitions))
     page.add(FORGOTTEN, sum(each.producers_forgotten for each in partitions))
     page.add(DROPPED, sum(each.guards_dropped for each in partitions))

@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 from raftka.broker.coordinators.partition import LOADED, CoordinatorPartition
 from raftka.broker.handlers.services import Services
+from raftka.broker.replica.partition import Partition
 from raftka.coordinator.consumer.groups import Group
 from raftka.coordinator.groups import GroupCoordinator
+from raftka.wire.errors import KafkaError
 
 
 class GroupOffset(NamedTuple):
@@ -53,5 +55,13 @@ def _offsets(services: Services, group: Group) -> Iterator[GroupOffset]:
                 topic,
                 index,
                 committed.offset,
-                None if partition is None else max(0, partition.high_watermark - committed.offset),
+                None if partition is None else max(0, _readable_end(partition) - committed.offset),
             )
+
+
+def _readable_end(partition: Partition) -> int:
+    """Return the end of what consumers see, or the high watermark where it is not known yet."""
+    try:
+        return partition.readable_end(is_isolated=False)
+    except KafkaError:
+        return partition.high_watermark

@@ -11,6 +11,7 @@ from raftka.broker.exporter.group_metrics import GroupNumbers
 from raftka.broker.exporter.software import ByListener, count_software
 from raftka.broker.exporter.transaction_metrics import TransactionNumbers, load_times_of
 from raftka.broker.handlers.services import Services
+from raftka.broker.telemetry.metrics import Latency
 
 if TYPE_CHECKING:
     from raftka.broker.replica.partition import Partition
@@ -39,6 +40,7 @@ class PartitionNumbers(NamedTuple):
     fetched: int
     awaiting: int  # produces that wait for the high watermark, or for the leader's flush
     producers: int
+    pending: int  # delayed records
     producers_forgotten: int  # because there were too many
     guards_dropped: int  # the same
     late_transaction: bool  # one is open for longer than any may be
@@ -100,6 +102,7 @@ class Snapshot:
     turns: LatencyNumbers
     commits: LatencyNumbers
     held: LatencyNumbers
+    lateness: LatencyNumbers
     partitions: list[PartitionNumbers]
     groups: list[GroupNumbers]
     transactions: TransactionNumbers
@@ -148,14 +151,12 @@ def take_snapshot(
         of_topics={
             key: count for key, count in metrics.of_topics.items() if key[1] in image.topic_ids
         },
-        requests={
-            name: LatencyNumbers(each.buckets, each.sum_s)
-            for name, each in metrics.requests.items()
-        },
-        flushes=LatencyNumbers(metrics.flushes.buckets, metrics.flushes.sum_s),
-        turns=LatencyNumbers(metrics.turns.buckets, metrics.turns.sum_s),
-        commits=LatencyNumbers(metrics.commits.buckets, metrics.commits.sum_s),
-        held=LatencyNumbers(metrics.held.buckets, metrics.held.sum_s),
+        requests={name: _numbers_of(each) for name, each in metrics.requests.items()},
+        flushes=_numbers_of(metrics.flushes),
+        turns=_numbers_of(metrics.turns),
+        commits=_numbers_of(metrics.commits),
+        held=_numbers_of(metrics.held),
+        lateness=_numbers_of(metrics.lateness),
         partitions=partitions,
         groups=groups,
         transactions=transactions,
@@ -199,6 +200,10 @@ def take_snapshot(
     )
 
 
+def _numbers_of(latency: Latency) -> LatencyNumbers:
+    return LatencyNumbers(latency.buckets, latency.sum_s)
+
+
 def _shares(services: Services) -> ShareNumbers:
     sessions = services.share_sessions
     return ShareNumbers(
@@ -233,6 +238,7 @@ def numbers_of(partition: "Partition", late_before_ms: int) -> PartitionNumbers:
         fetched=partition.fetched,
         awaiting=len(partition.delayed_by_commit) + len(partition.delayed_by_flush),
         producers=len(log.producers.producers),
+        pending=0 if log.held is None or log.held.pending is None else len(log.held.pending),
         producers_forgotten=log.producers.forgotten,
         guards_dropped=log.producers.guards_dropped,
         late_transaction=log.producers.open_since(late_before_ms),

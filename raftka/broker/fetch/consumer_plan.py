@@ -42,7 +42,8 @@ def remember(
     """Make a plan from a request that was answered with records, and names one partition, the only
     one of its session if it has one.
     """
-    if not request.connection.worth_a_plan(FETCH.key):
+    assert cached.partition is not None
+    if not request.connection.worth_a_plan(FETCH.key) or cached.partition.log.held is not None:
         return
     kind = SessionPlan if cached.session.lasting else FetchPlan
     plan = kind.of(request, sessions, cached, isolated, max_bytes)

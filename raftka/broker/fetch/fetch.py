@@ -372,6 +372,7 @@ class Fetch:
         if not size and offset < (stable if self.isolated else high_watermark):
             self.session.dirty[cached] = None  # what did not fit comes with the next answer
         row = self._row(partition, cached, high_watermark, records=spans or b"")
+        row.last_stable_offset = stable
         if aborted:
             entry = of_partition.aborted_transactions
             row.aborted_transactions = [

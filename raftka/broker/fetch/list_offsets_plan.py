@@ -97,7 +97,7 @@ class EndsPlan:
             or frame[at + 8 :] != self.suffix
         ):
             return False
-        if leader is None or partition.leader is not leader:
+        if leader is None or partition.leader is not leader or partition.log.held is not None:
             return False
         (timestamp,) = TIMESTAMP.unpack_from(frame, at)
         epoch = leader.leader_epoch

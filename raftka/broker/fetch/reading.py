@@ -116,7 +116,7 @@ def read_for_consumer(
     may_pause: bool = True,
 ) -> ConsumerRead:
     """Read at most `limit` bytes up to the high watermark; with `isolated` up to the last stable
-    offset. Raises KafkaError, OSError.
+    offset. For consumers, held batches at the end are not there. Raises KafkaError, OSError.
 
     With `may_pause` it raises AbortedUnknown where `isolated` would need a long look into files. A
     negative `limit` is an error if there is something to read.
@@ -126,6 +126,8 @@ def read_for_consumer(
         leader.high_watermark if leader is not None else partition.follower_state.high_watermark
     )
     stable = log.last_stable_offset(high_watermark)
+    if log.held is not None:
+        high_watermark, stable = log.visible_end(high_watermark), log.visible_end(stable)
     readable = stable if isolated else high_watermark
     if offset < log.start_offset or (offset >= readable and offset > log.end_offset):
         raise KafkaError(Code.OFFSET_OUT_OF_RANGE)

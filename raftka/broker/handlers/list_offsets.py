@@ -130,7 +130,11 @@ def _find(
     ):
         raise KafkaError(Code.OFFSET_NOT_AVAILABLE)
     log, isolation_level = partition.log, request.body.isolation_level
-    end = _readable_end(partition, isolation_level) if consumer else log.end_offset
+    end = (
+        partition.readable_end(is_isolated=isolation_level == READ_COMMITTED)
+        if consumer
+        else log.end_offset
+    )
     try:
         steps = _find_offset(partition, timestamp, end)
         while True:
@@ -148,14 +152,6 @@ def _find(
     except OSError as error:
         replicas.housekeeping.directories.failed(partition.home, error)
         raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
-
-
-def _readable_end(partition: Partition, isolation_level: int) -> int:
-    return (
-        partition.last_stable_offset
-        if isolation_level == READ_COMMITTED
-        else partition.high_watermark
-    )
 
 
 def _find_offset(partition: Partition, timestamp: int, end: int) -> Steps[Found]:

@@ -122,7 +122,7 @@ class LogRetention:
         ):
             return False
         try:
-            outlived = log.delete_oldest(self.clock.wall_ms(), partition.high_watermark)
+            outlived = log.delete_oldest(self.clock.wall_ms(), partition.deletable_end)
         except OSError as error:
             self.context.events.error(
                 "retention_failed", partition=partition.name, error=str(error)

@@ -36,7 +36,7 @@ from raftka.log.validation import (
     one_batch,
 )
 from raftka.runtime.memory import Owned
-from raftka.wire.errors import Code, KafkaError, ProtocolError, without_frames
+from raftka.wire.errors import Code, KafkaError, ProtocolError, limit_of, without_frames
 from raftka.wire.messages.produce import (
     PRODUCE,
     PartitionProduceData,
@@ -446,6 +446,8 @@ class Produce:
             ]
             if isinstance(cause := error.__cause__, ProtocolError) and cause.limit is not None:
                 self.context.metrics.hit(cause.limit)
+        for limit in limit_of(error):
+            self.context.metrics.hit(limit)
         partition = self.replicas.partitions.get(
             (topic.name, asked.index)
         ) or self.replicas.by_id.get((topic.topic_id, asked.index))

@@ -4,6 +4,7 @@ flushes, keeps deadlines. Knows no request format.
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, auto
+from typing import Protocol
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
@@ -29,6 +30,14 @@ from raftka.replication.partition import Altered, AlterIsr, FollowerState, Leade
 from raftka.runtime.interfaces import File
 from raftka.versions import NewerFormat
 from raftka.wire.errors import Code, KafkaError
+
+
+class Delivery(Protocol):
+    """Delayed delivery (raftka/broker/delivery/), a room above."""
+
+    def follow(self, partition: Partition) -> None:
+        """Note a replica of a delayed topic whose role or settings may have changed."""
+
 
 Flushed = Callable[[OSError | None], None]
 
@@ -70,6 +79,7 @@ class ReplicaManager:
         self.throttles = ReplicationThrottles(context)
         self.fetchers = ReplicaFetcherManager(context, lifecycle, self.throttles, pool, broken)
         self.housekeeping: Housekeeping  # the node sets it
+        self.delivery: Delivery  # likewise
         self.failures = LogFailures(context, lifecycle, self.partitions, self.stop)
         self.isr_changes = IsrChanges(context)
         self.isr_requests = AlterPartitionManager(
@@ -462,6 +472,8 @@ class ReplicaManager:
                 "leading", partition=partition.name, epoch=image.leader_epoch, isr=image.isr
             )
             partition.tell_leadership()
+            if partition.log.held is not None:
+                self.delivery.follow(partition)
         else:
             isr_before = leader.isr
             partition.apply(leader.on_image(image, self._live_of(image), now, min_isr))
@@ -499,6 +511,8 @@ class ReplicaManager:
             )
             partition.wake_all()
         self.fetchers.remove(partition)
+        if partition.log.held is not None:
+            self.delivery.follow(partition)
         if image.leader >= 0 and partition.log.failed is None:
             self.fetchers.add(partition, image.leader)
 
@@ -538,6 +552,8 @@ class ReplicaManager:
             if self.partitions.get((partition.topic, partition.index)) is partition:
                 config = configs[partition.topic]
                 partition.configure(config.log)
+                if partition.log.held is not None:
+                    self.delivery.follow(partition)
                 if partition.leader is not None:
                     partition.apply(
                         partition.leader.on_image(

@@ -219,6 +219,8 @@ class Partition:
         if self.leader is not None:
             self.traffic.bytes_in, self.traffic.messages_in = self.bytes_in, self.messages_in
             self.leader = None
+            if self.log.held is not None:
+                self.log.held.pending = None
 
     def moved(self, log: Log, home: LogDirectory) -> None:
         """Go on with the same log in another directory; all of it is on the disk there."""
@@ -254,6 +256,25 @@ class Partition:
     def last_stable_offset(self) -> int:
         """The end of the records that readers of committed transactions may see."""
         return self.log.last_stable_offset(self.high_watermark)
+
+    def readable_end(self, *, is_isolated: bool) -> int:
+        """Return the offset up to which consumers read. Raises OFFSET_NOT_AVAILABLE while held
+        batches are being looked for.
+        """
+        end = self.last_stable_offset if is_isolated else self.high_watermark
+        return end if self.log.held is None else self.log.visible_end(end)
+
+    @property
+    def deletable_end(self) -> int:
+        """Return the offset below which records may be deleted. Pending records stay: the leader
+        knows them, and a follower deletes what its leader has deleted.
+        """
+        held, start = self.log.held, self.log.start_offset
+        if held is None:
+            return self.high_watermark
+        if self.leader is None or held.pending is None:
+            return min(start, self.high_watermark)
+        return min(max(start, held.pending.first(self.log.end_offset)), self.high_watermark)
 
     @property
     def leader_epoch(self) -> int:
@@ -576,8 +597,8 @@ class Partition:
         return self.leading().low_watermark(self.log.start_offset)
 
     def delete_before(self, offset: int) -> int:
-        """Start the log at `offset` (-1: the high watermark), as leader; return that offset. Raises
-        KafkaError.
+        """Start the log at `offset` (-1: the high watermark), as leader, but not behind a pending
+        record; return where it starts. Raises KafkaError.
         """
         leader, config = self.leading(), self.log.config
         if config.compacted and not config.deleted_by_age:
@@ -585,6 +606,10 @@ class Partition:
         start = leader.high_watermark if offset == -1 else offset
         if not 0 <= start <= leader.high_watermark:
             raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
+        if self.log.held is not None:
+            if self.log.held.pending is None:
+                raise KafkaError(Code.OFFSET_NOT_AVAILABLE)
+            start = min(start, self.deletable_end)
         if self.log.set_start_offset(start):
             self.start_set()
             self.wake_all()

@@ -202,10 +202,13 @@ class LedSharePartition:
 
     @property
     def readable_end(self) -> int:
-        """Return the end of the records that the group may read."""
-        partition = self.partition
-        is_isolated = self.settings.reads_committed
-        return partition.last_stable_offset if is_isolated else partition.high_watermark
+        """Return the end of the records that the group may read; 0 while held batches are being
+        looked for.
+        """
+        try:
+            return self.partition.readable_end(is_isolated=self.settings.reads_committed)
+        except KafkaError:
+            return 0
 
     def has_records(self) -> bool:
         """Return whether there are records to acquire, if there is a state."""

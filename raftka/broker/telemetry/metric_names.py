@@ -120,6 +120,9 @@ raftka_otlp_failures_total counter Requests to it that it has not answered with 
 raftka_metadata_commit_seconds histogram Seconds from a metadata entry's append to its commit, while this node was the controller.
 raftka_metadata_proposals_waiting gauge Metadata entries of this node's log that are not committed.
 raftka_held_answers_seconds histogram Seconds for which Metadata and FindCoordinator were held, because they named a broker that seemed to have died.
+raftka_delayed_records_pending gauge Records of delayed topics that are led here and wait for their time.
+raftka_delayed_records_delivered_total counter Records that were delivered at their time.
+raftka_delayed_lateness_seconds histogram Seconds from a record's time to the append that delivers it.
 raftka_leader_elections_total counter Partitions that got another leader, while this node was the controller.
 raftka_segments_deleted_total counter Segments that retention has deleted.
 raftka_segments_rolled_total counter Segments that were completed.

@@ -69,6 +69,7 @@ class Metrics:
         "counters",
         "flushes",
         "held",
+        "lateness",
         "of_topics",
         "parked_fetches",
         "parked_share_fetches",
@@ -94,6 +95,7 @@ class Metrics:
         self.flushes = Latency()
         self.turns = Latency()  # of the loop
         self.held = Latency()  # answers that named a suspected broker
+        self.lateness = Latency()  # of delayed records, from their time to their append
         self.commits = Latency()  # of metadata entries, while this node is the controller
 
     def count(self, name: str, by: int = 1) -> None:

@@ -24,6 +24,7 @@ from raftka.wire.records import (
 )
 
 NO_TIMESTAMP = -1
+HELD = 0x4000  # attribute of a batch that waits for its time; Kafka gives out low bits
 # with the first all records have the header's time, with the second the base is no record's
 SET_BY_BROKER = LOG_APPEND_TIME | DELETE_HORIZON
 
@@ -36,10 +37,10 @@ def is_doubtful(header: Header) -> bool:
 
 
 def largest_time(header: Header, file: File, position: int) -> int:
-    """Return the largest timestamp of the records, -1 if none of them has one. `position`: of the
-    batch in the file. Raises OSError.
+    """Return the largest timestamp of the records, -1 if none of them has one, or if they are held:
+    a search by time passes by them. `position`: of the batch in the file. Raises OSError.
     """
-    if not header[12]:
+    if not header[12] or header[5] & HELD:
         return NO_TIMESTAMP
     if is_doubtful(header):
         return walked_time(file.read(position, header[1] + LOG_OVERHEAD_BYTES), header)
@@ -48,7 +49,7 @@ def largest_time(header: Header, file: File, position: int) -> int:
 
 def time_in(data: bytes | memoryview, at: int, header: Header) -> int:
     """As `largest_time`, of a batch in memory, at that place in the data."""
-    if not header[12]:
+    if not header[12] or header[5] & HELD:
         return NO_TIMESTAMP
     if is_doubtful(header):
         return walked_time(data[at : at + header[1] + LOG_OVERHEAD_BYTES], header)

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from itertools import chain
 from typing import Any, NamedTuple, Self
 
-from raftka.log.config import LogConfig, SchemaRule, SchemaRules
+from raftka.log.config import DeliveryRules, LogConfig, SchemaRule, SchemaRules
 from raftka.metadata.configs.broker import BROKER_SETTINGS, DIFFERENCES, Difference
 from raftka.metadata.configs.dynamic import check_addresses
 from raftka.metadata.configs.groups import check_group_defaults
@@ -34,7 +34,12 @@ from raftka.metadata.configs.prefixes import (
 )
 from raftka.metadata.configs.topic import (
     DEAD_LETTER_TOPIC,
+    DELAY_MS,
+    DELAYED,
+    DELIVERY,
+    DELIVERY_SETTINGS,
     INTERNAL_SEGMENT_BYTES,
+    MOST_DELAY_MS,
     SCHEMA_SETTINGS,
     STRATEGY_PACKAGE,
     TOPIC_SETTINGS,
@@ -65,6 +70,7 @@ INHERITED = frozenset(chain.from_iterable(setting.synonyms for setting in TOPIC_
 OF_TOPIC = {
     **TOPIC_SETTINGS,
     **SCHEMA_SETTINGS,
+    **DELIVERY_SETTINGS,
     INTERNAL_SEGMENT_BYTES.name: INTERNAL_SEGMENT_BYTES,
 }
 
@@ -481,6 +487,7 @@ class TopicConfigs:
         return TopicConfig(values, self._log_config(values))
 
     def _log_config(self, values: Values) -> LogConfig:
+        delivery = delivery_rules(values)
         return LogConfig(
             segment_bytes=values.get(INTERNAL_SEGMENT_BYTES.name, values["segment.bytes"]),
             segment_ms=values["segment.ms"],
@@ -493,7 +500,8 @@ class TopicConfigs:
             message_timestamp_type=values["message.timestamp.type"],
             message_timestamp_before_max_ms=values["message.timestamp.before.max.ms"],
             message_timestamp_after_max_ms=values["message.timestamp.after.max.ms"],
-            cleanup_policy=",".join(values["cleanup.policy"]),
+            # a broker may compact by default: delayed topics are deleted by age all the same
+            cleanup_policy="delete" if delivery else ",".join(values["cleanup.policy"]),
             compression_type=values["compression.type"],
             gzip_level=values["compression.gzip.level"],
             lz4_level=values["compression.lz4.level"],
@@ -512,7 +520,19 @@ class TopicConfigs:
             segment_reuse_ms=self.settings["raftka.log.segment.reuse.ms"],
             producer_id_expiration_ms=self._settings["producer.id.expiration.ms"],
             schemas=schema_rules(values),
+            delivery=delivery,
         )
+
+
+def delivery_rules(values: Values) -> DeliveryRules | None:
+    """None: records can be read as soon as they are committed."""
+    given = {
+        name: values.get(name, setting.parse(setting.default))
+        for name, setting in DELIVERY_SETTINGS.items()
+    }
+    return (
+        DeliveryRules(given[DELAY_MS], given[MOST_DELAY_MS]) if given[DELIVERY] == DELAYED else None
+    )
 
 
 def schema_rules(values: Values) -> SchemaRules | None:
@@ -565,4 +585,19 @@ def check_topic_configs(configs: Mapping[str, str | None]) -> None:
         raise SettingError(
             f"conflict topic config setting min.compaction.lag.ms ({least}) > "
             f"max.compaction.lag.ms ({most})"
+        )
+    _check_delivery(values)
+
+
+def _check_delivery(values: Values) -> None:
+    rules = delivery_rules(values)
+    if rules is None:
+        if values.get(DELAY_MS):
+            raise SettingError(f"{DELAY_MS} needs {DELIVERY}={DELAYED}")
+        return
+    if "compact" in values.get("cleanup.policy", ()):
+        raise SettingError(f"{DELIVERY}={DELAYED} and cleanup.policy=compact exclude each other")
+    if rules.delay_ms > rules.most_ms:
+        raise SettingError(
+            f"{DELAY_MS} ({rules.delay_ms}) is above {MOST_DELAY_MS} ({rules.most_ms})"
         )

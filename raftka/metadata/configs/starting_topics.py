@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from raftka.limits import PARTITIONS_OF_REQUEST
 from raftka.metadata.commands import NewTopic
-from raftka.metadata.configs.topic import SCHEMA_SETTINGS, TOPIC_SETTINGS
+from raftka.metadata.configs.topic import DELIVERY_SETTINGS, SCHEMA_SETTINGS, TOPIC_SETTINGS
 from raftka.metadata.configs.values import SettingError
 from raftka.metadata.controller.topic_names import check_topic_name, fold
 from raftka.wire.errors import KafkaError
@@ -18,7 +18,7 @@ from raftka.wire.errors import KafkaError
 GRAMMAR = "NAME[:PARTITIONS][:POLICY][:SETTING=VALUE]..."
 GRAMMAR_OF_IMAGE = "NAME:PARTITIONS:REPLICAS[:POLICY]"
 FACTOR, POLICY = "replication.factor", "cleanup.policy"
-SETTINGS = {**TOPIC_SETTINGS, **SCHEMA_SETTINGS}
+SETTINGS = {**TOPIC_SETTINGS, **SCHEMA_SETTINGS, **DELIVERY_SETTINGS}
 MOST_REPLICAS = (1 << 15) - 1  # the protocol's int16
 
 

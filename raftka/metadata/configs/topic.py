@@ -414,6 +414,44 @@ SCHEMA_SETTINGS = {
     )
 }
 
+DELIVERY, DELAY_MS, MOST_DELAY_MS = (
+    "raftka.delivery",
+    "raftka.delivery.delay.ms",
+    "raftka.delivery.max.ms",
+)
+CENTURY_MS = 36_525 * DAY_MS
+IMMEDIATE, DELAYED = "immediate", "delayed"
+# Not among Kafka's: DescribeConfigs lists those that a topic sets.
+DELIVERY_SETTINGS = {
+    setting.name: setting
+    for setting in (
+        _topic(
+            DELIVERY,
+            STRING,
+            IMMEDIATE,
+            one_of(IMMEDIATE, DELAYED),
+            "",
+            "`delayed`: records are hidden from readers until their time.",
+        ),
+        _topic(
+            DELAY_MS,
+            LONG,
+            0,
+            between(0, CENTURY_MS),
+            "",
+            "Delay of records without a raftka.deliver.at header.",
+        ),
+        _topic(
+            MOST_DELAY_MS,
+            LONG,
+            7 * DAY_MS,
+            between(1, CENTURY_MS),
+            "",
+            "How far ahead a record's time may lie.",
+        ),
+    )
+}
+
 # Not listed by DescribeConfigs: a segment size below 1 MiB, for tests (KIP-1030).
 INTERNAL_SEGMENT_BYTES = _topic(
     "internal.segment.bytes",

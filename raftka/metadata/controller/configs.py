@@ -26,6 +26,7 @@ from raftka.metadata.configs.groups import (
     check_group_configs,
 )
 from raftka.metadata.configs.settings import OF_TOPIC, NodeSettings, check_topic_configs
+from raftka.metadata.configs.topic import DELAYED, DELIVERY
 from raftka.metadata.configs.values import Setting, SettingError, Type
 from raftka.metadata.controller.decision import Decision
 from raftka.metadata.controller.draft import Draft
@@ -33,6 +34,7 @@ from raftka.metadata.controller.partitions import MIN_ISR, elr_enabled
 from raftka.metadata.controller.topic_names import check_topic_name
 from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage
 from raftka.metadata.records import ConfigSet, Record
+from raftka.versions import DELIVERY_LEVEL, RAFTKA_VERSION
 from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
 
 UNCLEAN = "unclean.leader.election.enable"
@@ -109,6 +111,8 @@ def _alter_resource(
         raise KafkaError(
             Code.INVALID_REQUEST if isinstance(error, IllTold) else kind.invalid, str(error)
         ) from None
+    if resource.resource_type == TOPIC:
+        check_delivery(image, before, after)
     kind.check_exists(image, resource.name)
     check_limit(SETTINGS_OF_RESOURCE, len(after))
     names = [*after, *(name for name in before if name not in after)]
@@ -132,6 +136,24 @@ def _check_min_isr(broker: str, before: str | None, after: str | None) -> None:
         raise KafkaError(
             Code.INVALID_CONFIG,
             "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
+        )
+
+
+def check_delivery(image: MetadataImage, before: Configs, after: Mapping[str, str | None]) -> None:
+    """Raise INVALID_CONFIG where delayed delivery may not begin yet, or may not end: its held
+    records would be seen early, or twice.
+    """
+    was_delayed, is_delayed = (each.get(DELIVERY) == DELAYED for each in (before, after))
+    if is_delayed and image.level < DELIVERY_LEVEL:
+        raise KafkaError(
+            Code.INVALID_CONFIG,
+            f"{DELIVERY}={DELAYED} needs {RAFTKA_VERSION} {DELIVERY_LEVEL}, and the cluster has "
+            f"{image.level}: `raftka features upgrade` raises it",
+        )
+    if was_delayed and not is_delayed:
+        raise KafkaError(
+            Code.INVALID_CONFIG,
+            f"{DELIVERY}={DELAYED} stays as long as the topic: its log has held records",
         )
 
 

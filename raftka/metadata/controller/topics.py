@@ -35,6 +35,7 @@ from raftka.metadata.controller.assignment import (
     check_assigned,
     choose,
 )
+from raftka.metadata.controller.configs import check_delivery
 from raftka.metadata.controller.decision import Decision
 from raftka.metadata.controller.draft import Draft
 from raftka.metadata.controller.topic_names import check_topic_name, fold
@@ -93,6 +94,7 @@ class _TopicCreation:
             check_topic_configs(configs)
         except SettingError as error:
             raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
+        check_delivery(self.image, {}, configs)
         partitions = (
             self._take_assignment(topic) if topic.assignments else self._place_partitions(topic)
         )

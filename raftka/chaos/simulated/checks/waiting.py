@@ -235,16 +235,19 @@ def _idle(cached: CachedPartition, *, is_told_later: bool) -> Iterator[str]:
     ):
         yield f"nobody watches {cached.topic}-{cached.fetch_request.partition}"
     elif partition.leader is not None:
-        readable = (
-            partition.log.written_offset if cached.session.follows else partition.high_watermark
-        )
+        end = partition.high_watermark
+        if not cached.session.follows and (held := partition.log.held) is not None:
+            if held.known_from:
+                return  # held batches are being looked for
+            end = partition.log.visible_end(end)
+        readable = partition.log.written_offset if cached.session.follows else end
         if cached.fetch_request.fetch_offset < readable:
             yield f"there are records in {partition.name}, and it is not looked at"
         if is_told_later:
             return
         if cached.log_start != partition.log.start_offset:
             yield f"it is not told where {partition.name} starts"
-        if cached.high_watermark != partition.high_watermark:
+        if cached.high_watermark != end:
             yield f"it is not told the high watermark of {partition.name}"
 
 

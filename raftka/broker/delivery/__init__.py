@@ -1,0 +1,1 @@
+"""Delayed delivery on leaders: held records become readable when they are due."""
