@@ -1,6 +1,7 @@
 """Streams over topics in a real Spark: made, described, asked, shown as rows come, dropped."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -423,3 +424,42 @@ def test_an_error_of_an_expression_is_a_sentence(session: Session) -> None:
     with pytest.raises(StatementError) as refused:
         session.execute("SELECT y FROM (SELECT 1 AS x)")
     assert "line 1" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("SELECT TRANSFORM(k) USING 'cat' AS (x STRING) FROM {s}", "runs a program"),
+        ("WITH a AS (SELECT TRANSFORM(k) USING 'cat' FROM {s}) SELECT * FROM a", "runs a program"),
+        (
+            "SELECT 1 FROM {s} WHERE k IN (SELECT TRANSFORM(k) USING 'cat' FROM {s})",
+            "runs a program",
+        ),
+        ("SELECT reflect('java.lang.System', 'gc')", "any class of Java"),
+        ("SELECT system.builtin.`java_method` ('java.lang.System', 'gc')", "any class of Java"),
+        (
+            "WITH a AS (SELECT 1) INSERT OVERWRITE LOCAL DIRECTORY '{f}' USING csv SELECT * FROM a",
+            "a query reads",
+        ),
+        (
+            "FROM {s} INSERT OVERWRITE LOCAL DIRECTORY '{f}' USING csv SELECT k",
+            r"a query reads|is no statement|begins",
+        ),
+        ("SELECT * FROM text.`/etc/hostname`", "there is no table"),
+        ("SELECT * FROM csv.`{f}`", "there is no table"),
+    ],
+)
+def test_a_query_does_nothing_on_the_servers_machine(
+    session: Session, name: str, tmp_path: Path, query: str, told: str
+) -> None:
+    session.execute(f"CREATE STREAM {name} (k STRING) WITH (PARTITIONS=1)")
+    for end in ("", " EMIT CHANGES"):
+        with pytest.raises((StatementError, PipelineError), match=told):
+            session.execute(query.format(s=name, f=tmp_path / "written") + end)
+    assert not (tmp_path / "written").exists()
+
+
+def test_the_function_transform_is_none_of_these(session: Session) -> None:
+    assert rows(session, "SELECT transform(array(1, 2), x -> x + 1), struct(1 AS a)") == [
+        [[2, 3], {"a": 1}]
+    ]

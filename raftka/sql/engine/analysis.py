@@ -20,6 +20,7 @@ from raftka.pipeline.topics.options import LATEST as END
 from raftka.pipeline.topics.positions import nested
 from raftka.sql.catalog import Catalog, Stream
 from raftka.sql.engine.frames import stream_frame, topic_frame
+from raftka.sql.engine.permitted import check_permitted
 from raftka.sql.language.dialect import translate
 from raftka.sql.language.errors import StatementError
 from raftka.sql.language.tokens import Kind, tokens
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EARLIEST, LATEST = "earliest", "latest"
+ON_FILES = "spark.sql.runSQLOnFiles"  # a server reads topics, not files of its machine
 MOST_NAMES = 100  # of a query
 POSITION = re.compile(r"\(line (\d+), pos (\d+)\)")
 
@@ -91,6 +93,8 @@ def _analyze(
 ) -> Analyzed:
     """Return the frame of a query in Spark's words."""
     own = spark.newSession()
+    own.conf.set(ON_FILES, "false")
+    check_permitted(own, asked.query, asked.error)
     mentioned = words_of(asked.query)
     made: list[str] = []
     while True:
