@@ -29,7 +29,10 @@ QUIET = {
 
 on_spark = [
     click.option(
-        "--master", help="Of Spark, such as local[2] or spark://host:7077. [default: local[*]]"
+        "--master",
+        "--cluster",
+        "master",
+        help="Of Spark, such as local[2] or spark://host:7077. [default: local[*]]",
     ),
     click.option(
         "--conf",

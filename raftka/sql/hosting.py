@@ -94,6 +94,7 @@ class QueryHost:
         self._context, self._folder = context, folder
         self._state: HostState | None = None
         self._running: Future[Queries] = Future()
+        self._blind_hosts: Sequence[str] = ()  # machines that do not see the folder
         self._has_spark = threading.Event()  # or has none, for an error
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._begin, name="sql server", daemon=True)
@@ -109,8 +110,10 @@ class QueryHost:
                 spark = self._context.spark(self._state.lock)
             finally:
                 self._has_spark.set()
-            from raftka.sql.engine.persistent import Queries
+            from raftka.sql.engine.persistent import Queries, hosts_without
 
+            if not spark.sparkContext._jsc.sc().isLocal():
+                self._blind_hosts = hosts_without(spark, self._folder)
             queries = Queries(spark, self._folder, self._context.connection, self._context.sources)
         except Exception as error:  # of Spark or of the folder: each statement says it
             self._running.set_exception(error)
@@ -189,6 +192,7 @@ class QueryHost:
 
         assert self._state is not None, "the queries are there"
         asked = Asked(statement.text, statement.query, statement.query_at)
+        self._check_sight(asked)
         context, old, known = self._context, None, None
         with context.brokers() as brokers, context.changing() as change:
             if isinstance(statement, CreateAs):
@@ -232,6 +236,15 @@ class QueryHost:
             queries.add(query, target)
         done = "writes" if old is None else "is replaced and writes"
         return Answer(note=f"{query.name} {done} to the topic {target.topic}")
+
+    def _check_sight(self, asked: "Asked") -> None:
+        """Raise StatementError where Spark's machines do not see the checkpoints."""
+        if self._blind_hosts:
+            raise asked.error(
+                f"{', '.join(self._blind_hosts)} of Spark's machines cannot see the checkpoints in "
+                f"{self._folder}. Next step: start the server with XDG_STATE_HOME in a folder that "
+                "all of them share, at the same path"
+            )
 
     def _new_target(self, statement: CreateAs, frame: "DataFrame", asked: "Asked") -> Stream:
         """Return the stream that a query makes. Raise StatementError."""

@@ -2,10 +2,13 @@
 checkpoint on.
 """
 
+import os
 import shutil
+import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -128,3 +131,23 @@ class Queries:
             for flow in self._flows.values():
                 stop_between_batches(flow.query)
             self._flows.clear()
+
+
+def hosts_without(spark: "SparkSession", folder: Path) -> Sequence[str]:
+    """Return the machines whose tasks do not see a folder of this one. Raise Spark's errors,
+    OSError.
+    """
+    marker = folder / f"seen-{uuid.uuid4().hex}"
+    path = str(marker)
+
+    def look(_rows: Iterator[int]) -> Iterator[str]:
+        if not os.path.exists(path):
+            yield socket.gethostname()
+
+    marker.touch()
+    try:
+        tasks = max(2, spark.sparkContext.defaultParallelism)
+        rows = spark.sparkContext.parallelize(range(tasks), tasks)
+        return sorted(set(rows.mapPartitions(look).collect()))
+    finally:
+        marker.unlink()
