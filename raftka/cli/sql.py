@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from raftka.cli.connection_options import cluster_options
-from raftka.cli.options import AS, Option, port_options
+from raftka.cli.options import AS, PASSWORD_LOGINS, Option, port_options
 from raftka.cli.spark_commands import ask, on_spark
 from raftka.cli.tree.nodes import Noun
 
@@ -47,6 +47,14 @@ sql.add_command(ask)
     "--token-file",
     type=click.Path(dir_okay=False, path_type=Path),
     help="The token that clients show; made where there is no such file. [default: a new one]",
+)
+@click.option(
+    "--login",
+    type=click.Choice(PASSWORD_LOGINS),
+    help=(
+        "Users log in with their names and passwords of the cluster by this mechanism, and ask "
+        "what their ACLs allow. Queries that go on need the token."
+    ),
 )
 @on_spark[0]
 @on_spark[1]

@@ -7,6 +7,7 @@ of this user and cluster when there is none.
 """
 
 import asyncio
+import base64
 import json
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -146,9 +147,21 @@ def _shut(http: HTTPConnection) -> None:
 class Connection:
     """A way to one SQL server, for many threads."""
 
-    def __init__(self, address: Address, *, patience_s: float | None = None) -> None:
-        """`patience_s`: how long one read may take; None: as long as it likes."""
+    def __init__(
+        self,
+        address: Address,
+        *,
+        patience_s: float | None = None,
+        login: tuple[str, str] | None = None,
+    ) -> None:
+        """`patience_s`: how long one read may take; None: as long as it likes. `login`: user and
+        password, in place of the token.
+        """
         self.address, self._patience_s = address, patience_s
+        self._authorization = f"Bearer {address.token}"
+        if login is not None:
+            encoded = base64.b64encode(":".join(login).encode()).decode()
+            self._authorization = f"Basic {encoded}"
         self._tls = _tls_of(address)
 
     def execute(
@@ -221,7 +234,7 @@ class Connection:
         self, http: HTTPConnection, method: str, path: str, body: bytes, accept: str
     ) -> HTTPResponse:
         """Return the response once its head is there. Raises SqlError for a refusal."""
-        headers = {"Authorization": f"Bearer {self.address.token}", "Accept": accept}
+        headers = {"Authorization": self._authorization, "Accept": accept}
         try:
             http.request(method, path, body or None, headers)
             response = http.getresponse()
@@ -264,16 +277,18 @@ def connect(
     url: str | None = None,
     token: str = "",
     certificate: str = "",
+    login: tuple[str, str] | None = None,
 ) -> Connection:
     """Return a connection to the SQL server of this user and cluster, which is started where none
     runs. `properties`: of the client, for the brokers. Raises SqlError. Blocks for about a second;
     Spark starts meanwhile.
 
     `url`, `token`: of a server that was started by hand, perhaps on another machine, in place of
-    this; `certificate`: PEM that is trusted for it.
+    this; `certificate`: PEM that is trusted for it. `login`: user and password of the cluster, in
+    place of the token.
     """
     if url is not None:
-        return Connection(Address(url, token, 0, certificate))
+        return Connection(Address(url, token, 0, certificate), login=login)
     return connect_wanted(Wanted(bootstrap, properties or {}))
 
 

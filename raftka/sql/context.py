@@ -17,6 +17,7 @@ from raftka.pipeline.records.registry_client import RegistryAccess
 from raftka.pipeline.topics.brokers import Brokers, no_answer, open_brokers
 from raftka.sql import topics
 from raftka.sql.catalog import Catalog, Stream
+from raftka.sql.class_archive import java_options
 from raftka.sql.language import StatementError
 from raftka.sql.language.statements import Statement
 from raftka.sql.statement_log import Change, StatementLog
@@ -71,6 +72,13 @@ class Context:
     def spark_if_started(self) -> "SparkSession | None":
         return self._spark
 
+    @property
+    def has_lost_java(self) -> bool:
+        """Return whether Java was started and has ended."""
+        spark = self._spark
+        java = None if spark is None else getattr(spark.sparkContext._gateway, "proc", None)
+        return java is not None and java.poll() is not None
+
     def open_brokers(self) -> Brokers:
         return open_brokers(self.connection, "raftka-sql", PATIENCE_S, no_answer)
 
@@ -101,11 +109,11 @@ class Context:
         with self._starting:
             if self._spark is None:
                 self._spark = self._start_spark(held)
-            java = getattr(self._spark.sparkContext._gateway, "proc", None)
-            if java is not None and java.poll() is not None:
+            if self.has_lost_java:
                 raise PipelineError(
-                    "Java has ended; spark.log may say why. Next step: end this process and start "
-                    "again: queries go on from their checkpoints"
+                    "Java has ended; spark.log may say why. Next step: give the statement again "
+                    "when the server has started again, which takes some seconds. Queries go on "
+                    "from their checkpoints"
                 )
             return self._spark
 
@@ -182,5 +190,5 @@ def start_java(
         logging.getLogger(each).setLevel(logging.CRITICAL + 1)
     log = log or cache_folder() / "sql.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    own = {**SETTINGS, **(settings or {})}
+    own = {**SETTINGS, **java_options(), **(settings or {})}
     return session("raftka sql", own, master=master, log=log, held=held)

@@ -23,6 +23,7 @@ UNREAD_SECONDS = Limit(
 ROWS_BYTES = Limit(
     "sql_rows_bytes", MIB, "of an answer that its client has not taken: then its work waits"
 )
+USERS = Limit("sql_users", 100, "that are logged in: the one seen last longest ago makes room")
 TABLES = Limit(
     "sql_tables", 20, "materialised at once: the one not asked for longest makes room for another"
 )
@@ -40,6 +41,7 @@ ALL = (
     STATEMENTS,
     UNREAD_SECONDS,
     ROWS_BYTES,
+    USERS,
     TABLES,
     TABLE_BYTES,
 )

@@ -6,16 +6,20 @@ changes streams and tables.
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from raftka.client.blocking.connection import LoginRefused
 from raftka.pipeline.records.registry_client import RegistryAccess
 from raftka.pipeline.topics.brokers import Brokers
+from raftka.pipeline.topics.security import read_client_config
 from raftka.sql import topics
 from raftka.sql.answers import Answer, Words, table
 from raftka.sql.catalog import Stream
+from raftka.sql.class_archive import make_later
 from raftka.sql.context import Context, StartSpark, start_java
 from raftka.sql.hosting import QueryHost, shown_queries
 from raftka.sql.language import StatementError, parse
@@ -39,9 +43,11 @@ from raftka.sql.language.statements import (
     Show,
 )
 from raftka.sql.language.types import type_text
+from raftka.sql.login_file import LoginFile
 from raftka.sql.registered import registered_columns
 from raftka.sql.tables.materialised import MaterialisedTables
 from raftka.sql.tables.view import NotMaterialised
+from raftka.sql.warm_up import ask_one_row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,6 +76,8 @@ class Session:
         which then runs its queries. `start_spark`: starts Spark in another way, given the
         descriptor that Java is to hold.
         """
+        self._bootstrap, self._config = bootstrap, config
+        self._login: LoginFile | None = None  # of a user, for whom this session is
         start = start_spark or partial(
             start_java, log or (None if state is None else state / "spark.log"), master, settings
         )
@@ -88,6 +96,11 @@ class Session:
         return self._host is not None and self._host.has_queries
 
     @property
+    def has_lost_java(self) -> bool:
+        """Return whether Java has ended by itself: no statement of Spark's can be done here."""
+        return self._context.has_lost_java
+
+    @property
     def limit_hits(self) -> Counter[str]:
         """Return how often the limits of materialised tables were hit, by name."""
         return Counter() if self._tables is None else Counter(self._tables.hits)
@@ -99,6 +112,44 @@ class Session:
         if self._host is not None:
             self._host.wait_for_spark()
 
+    def for_login(self, user: str, password: str, mechanism: str) -> "Session | None":
+        """Return a session that asks the brokers as a user, with the Spark of this one; it runs no
+        queries that go on. None: the brokers refuse the password. Raises PipelineError. Blocks.
+        """
+        file = LoginFile(
+            {} if self._config is None else read_client_config(self._config),
+            mechanism,
+            user,
+            password,
+        )
+        session = Session(
+            self._bootstrap,
+            file.path,
+            registry=self._context.registry,
+            start_spark=self._context.spark,
+        )
+        session._login = file
+        try:
+            with session._context.brokers() as brokers:
+                brokers.names()
+        except BaseException as error:
+            session.close()
+            if isinstance(error, LoginRefused) or isinstance(error.__cause__, LoginRefused):
+                return None
+            raise
+        return session
+
+    def ask_one_row(self) -> None:
+        """Make the next questions fast. Raises StatementError, PipelineError, Spark's errors."""
+        with self._context.brokers() as brokers:
+            ask_one_row(brokers, self._context.catalog(), self.execute)
+
+    def warm_up(self, *, is_asked: bool) -> None:
+        with suppress(Exception):  # the user's first question is as slow as it would be
+            if not is_asked and not self._context.catalog().queries():
+                self.ask_one_row()
+        make_later(self._bootstrap, self._config)
+
     def close(self) -> None:
         """End the queries between two batches; their checkpoints stay. Spark stays."""
         if self._tables is not None:
@@ -107,6 +158,8 @@ class Session:
         if host is not None:
             host.close()
         self._context.close()
+        if self._login is not None:
+            self._login.close()
 
     def execute(self, text: str, limit: int | None = None) -> Answer:
         """Do one statement. `limit`: rows of the answer at most."""
@@ -127,8 +180,8 @@ class Session:
             case CreateAs() | InsertQuery() | Control():
                 if self._host is None:
                     raise StatementError(
-                        "queries that go on are run by a server. Next step: give this statement "
-                        "to the prompt of `raftka sql`",
+                        "queries that go on are run by a server, with its own login. Next step: "
+                        "give this statement to the prompt of `raftka sql`",
                         text,
                         statement.at,
                     )

@@ -8,6 +8,7 @@ it is a server's process with that session.
     select       one row: key
     bad          is refused, with a caret
     broken       fails in its third row
+    lose         Java ends
     bug          a fault of the server
     show         `FakeSession.queries`
     pause NAME, resume NAME, terminate NAME
@@ -40,9 +41,12 @@ N = Column("n", "int")
 
 class FakeSession:
     def __init__(self) -> None:
+        self.users: dict[str, FakeSession] = {}  # sessions of those who have logged in
         self.has_queries = False
+        self.has_lost_java = False
         self.limit_hits: Counter[str] = Counter()
         self.closed: list[str] = []  # statements whose answers were closed
+        self.warmed: list[bool] = []
         self.hanging = threading.Event()
         self.feed: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self.queries: dict[str, str] = {}  # their states
@@ -72,6 +76,9 @@ class FakeSession:
             case "hang":
                 self.hanging.wait()
                 return Answer([N], iter([[1]]), close=close)
+            case "lose":
+                self.has_lost_java = True
+                return Answer([N], iter([]), close=close)
             case "select":
                 return Answer([Column("key", "string")], iter([["truck-7"]]), close=close)
             case "bad":
@@ -112,6 +119,16 @@ class FakeSession:
 
     def words(self) -> Words:
         return Words(["trucks", "trucks.gps-1"], ["late"], ["speed"], ["upper"])
+
+    def for_login(self, user: str, password: str, mechanism: str) -> "FakeSession | None":
+        """Known are users whose password is their name, with "-secret" behind it."""
+        if password != f"{user}-secret":
+            return None
+        self.users[user] = FakeSession()
+        return self.users[user]
+
+    def warm_up(self, *, is_asked: bool) -> None:
+        self.warmed.append(is_asked)
 
     def close(self) -> None:
         self.closed.append("session")

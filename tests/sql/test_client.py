@@ -89,6 +89,24 @@ def test_a_server_that_was_killed_is_started_anew(wanted: Wanted) -> None:
     assert len(list(after.execute("rows 3"))) == 3
 
 
+def test_a_server_whose_java_has_ended_starts_again_behind_the_same_door(wanted: Wanted) -> None:
+    connection = connect_wanted(wanted)
+    rows = connection.execute("ticks")
+    next(rows)
+
+    list(connection.execute("lose"))
+
+    with pytest.raises(SqlError) as caught:
+        for _ in rows:
+            pass
+    assert caught.value.code == "SERVER_LOST"
+    after = connect_wanted(wanted)
+    assert after.address == connection.address
+    assert len(list(connection.execute("rows 3"))) == 3
+    assert wanted.folder.try_lock() is None
+    assert "starts again" in wanted.folder.log.read_text()
+
+
 def test_a_server_without_use_ends(wanted: Wanted) -> None:
     idle = Wanted(wanted.bootstrap, idle_s=0.05, module=wanted.module)
     first = connect_wanted(idle)

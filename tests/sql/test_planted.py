@@ -3,18 +3,18 @@
 import hmac
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from raftka.sql.client import SERVER_LOST, SqlError
 from raftka.sql.prompt import runner
-from raftka.sql.server import folder
+from raftka.sql.server import folder, logins, site, statements
 from raftka.sql.server.launch import Wanted
-from raftka.sql.server.server import SqlServer
-from tests.kit.sql_server import TOKEN
-from tests.sql import test_client, test_runner, test_server
+from raftka.sql.server.server import Door, SqlServer
+from tests.kit.sql_server import TOKEN, FakeSession
+from tests.sql import test_client, test_logins, test_runner, test_server
 
 Rule = Callable[[pytest.FixtureRequest], object]
 
@@ -63,6 +63,24 @@ def what_was_lost_is_sent_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(runner, "NO_SERVER", SERVER_LOST)
 
 
+def the_first_password_is_kept_for_ever(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(logins.Logins, "_is_known", lambda self, name, digest: name in self._known)
+
+
+def statements_are_everybodys(patch: pytest.MonkeyPatch) -> None:
+    rows = statements.Statements.rows
+    patch.setattr(statements.Statements, "rows", lambda self, user=None: rows(self))
+
+
+def statements_of_others_can_be_ended(patch: pytest.MonkeyPatch) -> None:
+    find = statements.Statements.find
+    patch.setattr(statements.Statements, "find", lambda self, id, user=None: find(self, id))
+
+
+def a_user_asks_with_the_servers_login(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(site.SqlSite, "_session_of", lambda self, user: self._engine.session())
+
+
 def refuses_tokens(request: pytest.FixtureRequest) -> None:
     server: SqlServer = request.getfixturevalue("server")
     for token in ("another", TOKEN[:-1]):
@@ -88,9 +106,30 @@ def sends_once(request: pytest.FixtureRequest) -> None:
     )
 
 
+def refuses_passwords(request: pytest.FixtureRequest) -> None:
+    server, fake = request.getfixturevalue("door_for_users"), request.getfixturevalue("fake")
+    test_logins.test_a_wrong_password_does_nothing(server, fake, "wrong")
+
+
+def parts_users(request: pytest.FixtureRequest) -> None:
+    server, fake = request.getfixturevalue("door_for_users"), request.getfixturevalue("fake")
+    test_logins.test_a_user_does_not_see_or_end_statements_of_others(server)
+    test_logins.test_a_user_has_a_session_of_the_own_login(server, fake)
+
+
+@pytest.fixture
+def door_for_users(fake: FakeSession) -> Iterator[SqlServer]:
+    with SqlServer(lambda: fake, Door(TOKEN, login="PLAIN")) as server:
+        yield server
+
+
 @pytest.mark.parametrize(
     ("bug", "rule"),
     [
+        (the_first_password_is_kept_for_ever, refuses_passwords),
+        (statements_are_everybodys, parts_users),
+        (statements_of_others_can_be_ended, parts_users),
+        (a_user_asks_with_the_servers_login, parts_users),
         (every_token_is_taken, refuses_tokens),
         (the_beginning_of_the_token_is_enough, refuses_tokens),
         (the_lock_keeps_nobody_out, starts_once),
@@ -106,5 +145,5 @@ def test_a_planted_bug_is_found(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         bug(patch)
-        with pytest.raises((AssertionError, SqlError, IndexError)):
+        with pytest.raises((AssertionError, SqlError, IndexError, pytest.fail.Exception)):
             rule(request)

@@ -248,6 +248,15 @@ def test_a_session_that_does_not_open_is_tried_again() -> None:
         engine.session()
 
 
+def test_a_session_is_warmed_up_and_told_whether_a_statement_waits(fake: FakeSession) -> None:
+    engine = Engine(lambda: fake)
+    engine.start()
+    wait_for(lambda: fake.warmed == [False])
+    asked = Engine(lambda: fake)
+    asked.session()
+    wait_for(lambda: fake.warmed == [False, True])
+
+
 def test_a_server_that_stops_closes_its_session(fake: FakeSession) -> None:
     with SqlServer(lambda: fake, Door(TOKEN)) as server:
         wait_for(lambda: server.engine.health()["state"] == State.READY.value)

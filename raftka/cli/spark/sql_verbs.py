@@ -15,7 +15,7 @@ from raftka.cli.admin.client import properties_of
 from raftka.cli.output import CommandFailed, command, show, warn
 from raftka.sql.client import Connection, SqlError, connect_wanted
 from raftka.sql.prompt.runner import Runner
-from raftka.sql.server.folder import ServerFolder
+from raftka.sql.server.folder import Address, ServerFolder
 from raftka.sql.server.launch import Wanted
 
 STOP_S = 30.0  # until a server that was asked to end is gone
@@ -62,6 +62,7 @@ def serve(
     certificate: Path | None,
     key: Path | None,
     token_file: Path | None,
+    login: str | None,
     master: str | None,
     config: Mapping[str, str],
 ) -> None:
@@ -78,10 +79,18 @@ def serve(
         raise CommandFailed("an SQL server for this cluster runs: `raftka sql stop` ends it")
     try:
         pem = "" if certificate is None else str(certificate.absolute())
-        door = Door(_token(token_file), host, port, read_tls(certificate, key), pem)
+        own_key = "" if key is None else str(key.absolute())
+        door = Door(
+            _token(token_file), host, port, read_tls(certificate, key), pem, own_key, login or ""
+        )
         if door.tls is None and not door.is_loopback:
-            warn("the token comes in the open: --certificate gives the port TLS")
-        serve(wanted.order, door, lambda address: print(f"SQL server: {address.url}", flush=True))
+            secrets_are = "the token and passwords come" if login else "the token comes"
+            warn(f"{secrets_are} in the open: --certificate gives the port TLS")
+
+        def announce(address: Address) -> None:
+            print(f"SQL server: {address.url}", flush=True)
+
+        serve(wanted.order, door, announce, lock)
     finally:
         os.close(lock)
 

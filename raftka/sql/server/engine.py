@@ -19,6 +19,10 @@ class SqlSession(Protocol):
         """Return whether queries go on without a client: then the server does not end when idle."""
 
     @property
+    def has_lost_java(self) -> bool:
+        """Return whether Java has ended by itself: a new process has to open a new session."""
+
+    @property
     def limit_hits(self) -> Counter[str]:
         """Return how often limits of the session were hit, by name."""
 
@@ -26,6 +30,14 @@ class SqlSession(Protocol):
         """`limit`: of the rows of an answer that ends; a live one goes on. Raises PipelineError."""
 
     def words(self) -> Words: ...
+
+    def for_login(self, user: str, password: str, mechanism: str) -> "SqlSession | None":
+        """Return a session of a user; None: the brokers refuse the password. Raises
+        PipelineError. Blocks.
+        """
+
+    def warm_up(self, *, is_asked: bool) -> None:
+        """Make questions fast that come later. `is_asked`: one waits already. Does not raise."""
 
     def close(self) -> None: ...
 
@@ -64,6 +76,7 @@ class Engine:
         self._session: SqlSession | None = None
         self._began = time.monotonic()  # when the state was entered
         self._failure = ""
+        self._is_asked = False  # a statement has come
 
     def start(self) -> None:
         """Return at once; the session opens, unless it is open or opens already."""
@@ -74,6 +87,7 @@ class Engine:
 
     def session(self) -> SqlSession:
         """Return the session when it is open. Raises EngineFailed. Blocks."""
+        self._is_asked = True
         self.start()
         with self._changed:
             self._changed.wait_for(lambda: self._state is not State.STARTING)
@@ -94,6 +108,11 @@ class Engine:
     def has_queries(self) -> bool:
         session = self._session
         return session is not None and session.has_queries
+
+    @property
+    def has_lost_java(self) -> bool:
+        session = self._session
+        return session is not None and session.has_lost_java
 
     @property
     def limit_hits(self) -> Counter[str]:
@@ -124,8 +143,11 @@ class Engine:
                     self._enter(State.FAILED, self._cause_of(error))
             return
         with self._changed:
-            if self._state is State.STARTING:
+            is_wanted = self._state is State.STARTING
+            if is_wanted:
                 self._session = session
                 self._enter(State.READY)
-                return
-        session.close()
+        if is_wanted:
+            session.warm_up(is_asked=self._is_asked)
+        else:
+            session.close()

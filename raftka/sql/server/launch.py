@@ -57,6 +57,7 @@ class Wanted:
             "idle_s": self.idle_s,
             "master": self.master,
             "settings": dict(self.settings),
+            "module": self.module,
         }
 
 

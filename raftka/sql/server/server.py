@@ -31,6 +31,8 @@ class Door:
     port: int = 0  # 0: any free one
     tls: ssl.SSLContext | None = None
     certificate: str = ""  # path of the one that it shows
+    key: str = ""  # path of the file of its key, where that is another one
+    login: str = ""  # the mechanism by which users log in at the brokers; none: only the token
 
     @property
     def is_loopback(self) -> bool:
@@ -79,10 +81,14 @@ class SqlServer(ThreadedSite):
         """
         if self._site is not None:
             self._site.work.statements.end_all()
+            if self._site.logins is not None:
+                self._site.logins.close()
         super().stop()
         self.engine.close()
 
     def _make_http(self, runtime: Runtime) -> HttpServer:
-        self._site = SqlSite(runtime, self.engine, self._door.token, self._report, self.hits)
+        self._site = SqlSite(
+            runtime, self.engine, self._door.token, self._report, self.hits, self._door.login
+        )
         self._ready.set()
         return self._http_server(self._site, BOUNDS, runtime, has_logins=True)

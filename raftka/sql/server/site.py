@@ -6,6 +6,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from raftka.http.messages import EVENTS, BadRequest, Reply, Request, Response
@@ -23,9 +24,10 @@ from raftka.sql.limits import (
     SECONDS,
     STRANGER_SECONDS,
 )
-from raftka.sql.server.engine import Engine
+from raftka.sql.server.engine import Engine, SqlSession
+from raftka.sql.server.logins import Logins, User, basic_login
 from raftka.sql.server.openapi import OPEN_PATHS, describe
-from raftka.sql.server.refusals import Refusal, Report, refuse, respond
+from raftka.sql.server.refusals import Refusal, Report, refusal_of, refuse, respond
 from raftka.sql.server.statements import Statement
 from raftka.sql.server.work import Asked, Work
 
@@ -34,6 +36,9 @@ BOUNDS = Bounds(
 )
 BAD = "BAD_REQUEST"
 NO_TOKEN = "show the token of the SQL server's file: Authorization: Bearer TOKEN"
+NO_LOGIN = "log in with a user and a password of the cluster, or show the SQL server's token"
+CHALLENGE = 'WWW-Authenticate: Basic realm="SQL server"'
+OWNER = object()  # the user of a request that shows the token
 LARGEST_LIMIT = 2**31 - 1
 
 
@@ -45,13 +50,23 @@ class Route(NamedTuple):
 
 class SqlSite:
     def __init__(
-        self, runtime: Runtime, engine: Engine, token: str, report: Report, hits: Counter[str]
+        self,
+        runtime: Runtime,
+        engine: Engine,
+        token: str,
+        report: Report,
+        hits: Counter[str],
+        login: str = "",
     ) -> None:
-        """`report`: of failures that are bugs. `hits`: of limits, by name."""
+        """`report`: of failures that are bugs. `hits`: of limits, by name. `login`: the mechanism
+        by which users log in at the brokers; none: only the token opens the door.
+        """
         self._runtime, self._engine, self._report, self._hits = runtime, engine, report, hits
         self._expected = f"Bearer {token}".encode()
         self._last_request = time.monotonic()
-        self.work = Work(engine, report, hits)
+        self._mechanism = login
+        self.logins = Logins(self._open_session, hits) if login else None
+        self.work = Work(self._session_of, report, hits)
 
     @property
     def idle_s(self) -> float:
@@ -65,11 +80,42 @@ class SqlSite:
         if request.path in OPEN_PATHS:
             admit(None)
         elif hmac.compare_digest(request.headers.get(b"authorization", b""), self._expected):
-            request.user = "owner"
+            request.user = OWNER
             self._last_request = time.monotonic()
             admit(None)
+        elif self.logins is not None and (user := basic_login(request)) is not None:
+            work = partial(self._log_in, self.logins, user, request, admit)
+            self._runtime.spawn(work, "login")
         else:
-            admit(refuse(Refusal(401, "UNAUTHORIZED", NO_TOKEN, "WWW-Authenticate: Bearer")))
+            admit(refuse(self._unauthorized()))
+
+    async def _log_in(self, logins: Logins, user: User, request: Request, admit: Admit) -> None:
+        try:
+            is_known = await logins.log_in(user)
+        except Exception as error:
+            admit(refuse(refusal_of(error, self._report, "a login")))
+            return
+        if is_known:
+            request.user = user.name
+            self._last_request = time.monotonic()
+        admit(None if is_known else refuse(self._unauthorized()))
+
+    def _unauthorized(self) -> Refusal:
+        if self.logins is None:
+            return Refusal(401, "UNAUTHORIZED", NO_TOKEN, "WWW-Authenticate: Bearer")
+        return Refusal(401, "UNAUTHORIZED", NO_LOGIN, CHALLENGE)
+
+    def _open_session(self, user: User) -> SqlSession | None:
+        return self._engine.session().for_login(user.name, user.password, self._mechanism)
+
+    def _session_of(self, user: str | None) -> SqlSession:
+        """Raises EngineFailed, Refusal. Blocks."""
+        if user is None:
+            return self._engine.session()
+        session = None if self.logins is None else self.logins.session(user)
+        if session is None:
+            raise self._unauthorized()
+        return session
 
     def answer(self, request: Request, reply: Reply) -> None:
         try:
@@ -101,35 +147,43 @@ class SqlSite:
     def show_openapi(self, _request: Request, _id: str, reply: Reply) -> None:
         reply(respond(200, encode_json(describe())))
 
-    def list_statements(self, _request: Request, _id: str, reply: Reply) -> None:
-        reply(respond(200, encode_json(self.work.statements.rows())))
+    def list_statements(self, request: Request, _id: str, reply: Reply) -> None:
+        reply(respond(200, encode_json(self.work.statements.rows(_user_of(request)))))
 
     def execute(self, request: Request, _id: str, reply: Reply) -> None:
         """Raises Refusal."""
         asked = _asked_of(request)
-        self._runtime.spawn(lambda: self.work.execute(request, asked, reply), "statement")
+        self._runtime.spawn(
+            lambda: self.work.execute(request, asked, _user_of(request), reply), "statement"
+        )
 
-    def send_rows(self, _request: Request, id: str, reply: Reply) -> None:
+    def send_rows(self, request: Request, id: str, reply: Reply) -> None:
         """Raises Refusal."""
-        self._statement(id)
+        self._statement(id, request)
         statement = self.work.statements.take_rows(id)
         if statement is None:
             raise Refusal(409, "HAS_A_READER", f"another client reads the rows of statement {id}")
         self._runtime.spawn(lambda: self.work.send_rows(statement, reply), "rows")
 
-    def end(self, _request: Request, id: str, reply: Reply) -> None:
+    def end(self, request: Request, id: str, reply: Reply) -> None:
         """Raises Refusal."""
-        statement = self._statement(id)
+        statement = self._statement(id, request)
         self._runtime.spawn(lambda: self.work.end(statement, reply), "end")
 
-    def send_words(self, _request: Request, _id: str, reply: Reply) -> None:
-        self._runtime.spawn(lambda: self.work.send_words(reply), "words")
+    def send_words(self, request: Request, _id: str, reply: Reply) -> None:
+        self._runtime.spawn(lambda: self.work.send_words(_user_of(request), reply), "words")
 
-    def _statement(self, id: str) -> Statement:
-        found = self.work.statements.find(id)
+    def _statement(self, id: str, request: Request) -> Statement:
+        """Return one that the client may see. Raises Refusal."""
+        found = self.work.statements.find(id, _user_of(request))
         if found is None:
             raise Refusal(404, "NOT_FOUND", f"no statement {id[:80]} runs: it has ended")
         return found
+
+
+def _user_of(request: Request) -> str | None:
+    """Return the user who has logged in; None: the server's owner, who has shown the token."""
+    return request.user if isinstance(request.user, str) else None
 
 
 ROUTES = (

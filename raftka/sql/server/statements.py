@@ -22,6 +22,7 @@ class Statement:
 
     id: str
     text: str
+    user: str | None = None  # who has logged in; None: the server's owner
     began: float = field(default_factory=time.monotonic)
     answer: Answer | None = None  # once its columns are known
     has_ended: bool = False
@@ -58,24 +59,27 @@ class Statements:
     def __len__(self) -> int:
         return len(self._running)
 
-    def begin(self, text: str) -> Statement | None:
+    def begin(self, text: str, user: str | None = None) -> Statement | None:
         """Return a new statement; None at the limit of those that run."""
         with self._lock:
             if len(self._running) >= STATEMENTS.value:
                 self._hits[STATEMENTS.name] += 1
                 return None
-            statement = Statement(str(next(self._numbers)), text)
+            statement = Statement(str(next(self._numbers)), text, user)
             self._running[statement.id] = statement
             return statement
 
-    def rows(self) -> Sequence[JsonObject]:
-        """Return those that run, the oldest first."""
+    def rows(self, user: str | None = None) -> Sequence[JsonObject]:
+        """Return those that run, the oldest first: all, or those of a user."""
         with self._lock:
-            return [each.row for each in self._running.values()]
+            running = self._running.values()
+            return [each.row for each in running if user in (None, each.user)]
 
-    def find(self, id: str) -> Statement | None:
+    def find(self, id: str, user: str | None = None) -> Statement | None:
+        """Return one that runs. `user`: only of this one; None: of anyone."""
         with self._lock:
-            return self._running.get(id)
+            found = self._running.get(id)
+            return found if found is not None and user in (None, found.user) else None
 
     def take_rows(self, id: str) -> Statement | None:
         """Return the live statement whose rows no client reads yet; its rows are the caller's."""

@@ -12,7 +12,7 @@ from raftka.http.messages import EVENTS, Reply, Request, Response
 from raftka.http.streams import HEARTBEAT, Handoff, pump
 from raftka.json_values import Json, encode_json
 from raftka.sql.limits import ROWS_BYTES, STATEMENTS, UNREAD_SECONDS
-from raftka.sql.server.engine import Engine
+from raftka.sql.server.engine import SqlSession
 from raftka.sql.server.refusals import (
     HEADERS,
     JSON_TYPE,
@@ -45,13 +45,18 @@ class Asked(NamedTuple):
 
 
 class Work:
-    def __init__(self, engine: Engine, report: Report, hits: Counter[str]) -> None:
-        self._engine, self._report, self._hits = engine, report, hits
+    def __init__(
+        self, session: Callable[[str | None], SqlSession], report: Report, hits: Counter[str]
+    ) -> None:
+        """`session`: returns that of a user, of the server's owner for None. Raises EngineFailed,
+        Refusal. Blocks.
+        """
+        self._session, self._report, self._hits = session, report, hits
         self.statements = Statements(hits)
 
-    async def execute(self, request: Request, asked: Asked, reply: Reply) -> None:
+    async def execute(self, request: Request, asked: Asked, user: str | None, reply: Reply) -> None:
         """Answer POST /statements."""
-        statement = self.statements.begin(asked.text)
+        statement = self.statements.begin(asked.text, user)
         if statement is None:
             reply(refuse(Refusal(503, "TOO_BUSY", f"{STATEMENTS.value} statements run: end one")))
             return
@@ -77,12 +82,12 @@ class Work:
         await _in_thread(partial(self.statements.end, statement))
         reply(respond(200, b"{}"))
 
-    async def send_words(self, reply: Reply) -> None:
+    async def send_words(self, user: str | None, reply: Reply) -> None:
         """Answer GET /words."""
 
         def work() -> Response:
             try:
-                return respond(200, encode_json(self._engine.session().words()._asdict()))
+                return respond(200, encode_json(self._session(user).words()._asdict()))
             except Exception as error:
                 return refuse(refusal_of(error, self._report, "words"))
 
@@ -91,7 +96,7 @@ class Work:
     def _begin(self, statement: Statement, asked: Asked) -> "Iterator[bytes] | Refusal":
         """Run a statement until its first rows are there: an error until then has a status."""
         try:
-            answer = self._engine.session().execute(asked.text, asked.limit)
+            answer = self._session(statement.user).execute(asked.text, asked.limit)
             has_reader = asked.wants_events or not answer.is_live
             self.statements.set_answer(statement, answer, has_reader=has_reader)
             pieces = pieces_of(answer)
