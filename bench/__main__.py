@@ -75,6 +75,7 @@ ALONE = (
     "pipeline",
     *(f"pipeline-{name}" for name in PIPELINE),
     "registry",
+    "sql",
     "failover",
     "growth",
     "console",
@@ -385,6 +386,11 @@ class Bench:
         from bench import registry
 
         yield from registry.rows(self.runs, self.seconds)
+
+    def sql(self) -> Iterator[str]:
+        from bench import sql
+
+        yield from sql.rows(self.runs, self.seconds)
 
     def console(self) -> Iterator[str]:
         from bench import console, record_search

@@ -7,6 +7,7 @@ kill-all [--rounds 200] all three are killed by SIGKILL under load and started a
 acknowledged may be lost
 pipeline [--kills 5]    the trucks pipeline, its driver and leaders killed so often, then all
                         brokers: the lake is what was acknowledged
+sql [--kills 30]        ten queries of an SQL server that is killed: each row is there once
 file [--mib 1024]       a file of lines through three processes, two leaders killed: the same lines,
                         in order per key
 """
@@ -221,7 +222,9 @@ def main() -> int:
         default=10,
         help="on a standalone cluster: of executors and workers as well",
     )
-    for command in (whole, kills, lines, spark):
+    sql = commands.add_parser("sql")
+    sql.add_argument("--kills", type=int, default=30, help="of the SQL server, its Java, a leader")
+    for command in (whole, kills, lines, spark, sql):
         command.add_argument("--seed", type=int, default=random.randrange(10**6))
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -234,6 +237,10 @@ def main() -> int:
             good = kill_all(options.rounds, options.seed)
         case "pipeline":
             good = pipeline(options.kills, options.local_kills, options.cluster_kills, options.seed)
+        case "sql":
+            from bench import sql_kills
+
+            good = sql_kills.soak(options.kills, options.seed)
         case _:
             good = file(options.mib, options.seed)
     print("good" if good else "FAILED")
