@@ -224,6 +224,9 @@ def test_no_client_can_hold_or_deliver_by_attributes(stage: Stage) -> None:
             seal(batch)
             assert send(stage, bytes(batch), topic).error_code == 0
         assert len(readable(stage, topic=topic)) == 2
+    stage.set(TOPIC, "plain", raftka_delivery="delayed")
+    stage.wait(lambda: stage.partition("plain").log.held is not None)
+    assert [record.offset for record in readable(stage, topic="plain")] == [0, 1]
 
 
 def lead(stage: Stage, node_id: int) -> None:

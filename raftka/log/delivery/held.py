@@ -129,7 +129,7 @@ class HeldBatches:
     @property
     def begins_seen(self) -> bool:
         """Return whether a consumer sees the first batch from `known_from` on."""
-        return not self._starts or self._starts[0] > self.known_from
+        return self.known_from == 0 or not self._starts or self._starts[0] > self.known_from
 
     def visible_run(self, offset: int, up_to: int) -> tuple[int, int]:
         """Return the first offset at or behind `offset` that consumers see, and the end, at most

@@ -57,59 +57,72 @@ class HeldScan:
         assert log.held is not None
         self._log, self._held = log, log.held
         self._truncations = log.durability.truncations
-        self._first: int | None = None  # as the last delivering batch says
 
     def find_pending(self) -> Steps[None]:
-        """Find the ranges at the log's end, and the pending records: the log may lead then."""
-        yield from self._find_ranges(is_whole=False)
-        yield from self._find_records()
+        """Find the pending records, and the ranges that lie behind the first of them: the log may
+        lead then.
+        """
+        first = yield from self._find_first()
+        while self._held.known_from > first or not self._held.begins_seen:
+            yield from self._find_ranges()
+        yield from self._find_records(first)
 
     def find_ranges(self) -> Steps[None]:
-        """Find the ranges of the whole log. A scan that looked for pending records goes on where
-        it was.
-        """
-        yield from self._find_ranges(is_whole=True)
+        """Find the ranges of the whole log."""
+        while self._held.known_from > 0:
+            yield from self._find_ranges()
 
-    def _find_ranges(self, *, is_whole: bool) -> Steps[None]:
-        """Read the headers of one segment after the other, from the newest on."""
-        log, held = self._log, self._held
-        while held.known_from > 0 and (is_whole or not self._has_end):
-            slot = log.segments.slot_of(held.known_from - 1)
-            segment, end = log.segments[slot], held.known_from
-            if end <= segment.base_offset or (slot == 0 and end <= log.start_offset):
-                held.known_from = 0
-                return
-            older = HeldBatches(segment.base_offset if slot else 0)
-            first, size = self._first, self._size_of(segment)
-            for number, (_, header) in enumerate(headers(segment.file, 0, size)):
-                base, attributes = header[0], header[5]
-                if base >= end:
-                    break
-                if attributes & HELD:
-                    older.note(base, base + header[6] + 1)
-                elif attributes & DELIVERING and self._first is None:
-                    first = base - header[11] if header[11] >= 0 else 0
+    def _find_first(self) -> Steps[int]:
+        """Return an offset at or before the first pending record: the last delivering batch has
+        it.
+        """
+        for segment in reversed(list(self._log.segments)):
+            first = -1
+            for number, (_, header) in enumerate(
+                headers(segment.file, 0, self._size_of(segment)), start=1
+            ):
+                if header[5] & DELIVERING:
+                    first = header[0] - header[11] if header[11] >= 0 else 0
                 if number % BATCHES_OF_STEP == 0:
                     yield
                     self._check(segment)
-            self._first = first
-            held.prepend(older)
+            if first >= 0:
+                return first
             yield
             self._check()
+        return 0
 
-    @property
-    def _has_end(self) -> bool:
-        held = self._held
-        return self._first is not None and held.known_from <= self._first and held.begins_seen
+    def _find_ranges(self) -> Steps[None]:
+        """Read the headers of the newest segment that is not known."""
+        log, held = self._log, self._held
+        slot, end = log.segments.slot_of(held.known_from - 1), held.known_from
+        if slot < 0 or end <= log.start_offset:
+            held.known_from = 0
+            return
+        segment = log.segments[slot]
+        older = HeldBatches(segment.base_offset if slot else 0)
+        for number, (_, header) in enumerate(
+            headers(segment.file, 0, self._size_of(segment)), start=1
+        ):
+            if header[0] >= end:
+                break
+            if header[5] & HELD:
+                older.note(header[0], header[0] + header[6] + 1)
+            if number % BATCHES_OF_STEP == 0:
+                yield
+                self._check(segment)
+        held.prepend(older)
+        yield
+        self._check()
 
-    def _find_records(self) -> Steps[None]:
+    def _find_records(self, first: int) -> Steps[None]:
         """Read held and delivering batches from the first pending record to the log's end, which
         moves meanwhile.
         """
         log, left = self._log, OrderedDict[int, int]()
         # of each pending record by its offset: its time, and the base offset of its batch
         found: dict[int, tuple[int, int]] = {}
-        position = max(self._first or 0, log.start_offset)
+        position = max(first, log.start_offset)
         while position < log.end_offset:
             segment, start = self._locate(position)
             position = self._end_of(segment)

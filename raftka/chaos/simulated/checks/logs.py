@@ -16,11 +16,16 @@ from typing import Any
 from raftka.chaos.simulated.checks.times import times_of
 from raftka.checksum import crc32c
 from raftka.log.checkpoints import LEADER_EPOCH_CHECKPOINT, decode_epochs
+from raftka.log.delivery.due import DELIVERING
+from raftka.log.delivery.held import OFFSET_MASK
+from raftka.log.delivery.scan import HeldScan
 from raftka.log.log import Log
 from raftka.log.producers.snapshots import ENTRIES_BACK, SUFFIX
 from raftka.log.producers.state import BATCHES_REMEMBERED, ProducerState
 from raftka.log.segments.scan import Header, headers
+from raftka.log.segments.search import at_once
 from raftka.log.segments.segment import Segment, segment_path
+from raftka.log.segments.times import HELD
 from raftka.runtime.interfaces import Files
 from raftka.wire.records import CONTROL, LOG_OVERHEAD_BYTES, TRANSACTIONAL, records_of
 
@@ -50,7 +55,9 @@ class Scanned:
 
     @property
     def timestamp(self) -> int:
-        """The largest timestamp of its records, -1 if none has one."""
+        """The largest timestamp of its records, -1 if none has one, or they are held."""
+        if self.header[5] & HELD:
+            return -1
         if self._timestamp is None:
             self._timestamp = times_of(self.segment, self.position, self.header)[0]
         return self._timestamp
@@ -106,6 +113,7 @@ def wrong_with(log: Log, files: Files, searches: int = SEARCHES) -> list[str]:
             + _epochs(log, batches, files)
             + _producers(log, batches)
             + _snapshots(log, batches, files)
+            + _held(log, batches)
         )
     return [f"{log.directory}: {each}" for each in found]
 
@@ -248,6 +256,32 @@ def _reads(log: Log, batches: Sequence[Scanned], searches: int) -> list[str]:
                     f"{int.from_bytes(first, 'big') if first else 'nothing'}, not the batch at "
                     f"{batch.base}"
                 )
+    return found
+
+
+def _held(log: Log, batches: Sequence[Scanned]) -> list[str]:
+    """Compare a scan of the log, as a new leader makes it, with all of its batches."""
+    held = log.held
+    if held is None or held.pending is not None:
+        return []
+    pending: dict[int, None] = {}
+    for batch in batches:
+        for record in records_of(batch.data) if batch.header[5] & (HELD | DELIVERING) else ():
+            if batch.header[5] & HELD:
+                pending[record.offset] = None
+            else:
+                pending.pop(int(record.headers[-1][1] or -1), None)
+    at_once(HeldScan(log).find_pending())
+    told: list[int] = [entry & OFFSET_MASK for entry in held.pending._heap] if held.pending else []
+    held.pending = None
+    at_once(HeldScan(log).find_ranges())
+    found = []
+    if sorted(told) != list(pending):
+        found.append(f"{sorted(told)} are pending, by all batches it is {list(pending)}")
+    for batch in [each for each in batches if each.base >= log.start_offset]:
+        is_hidden = held.visible_run(batch.base, log.end_offset)[0] > batch.base
+        if is_hidden != bool(batch.header[5] & HELD):
+            found.append(f"the batch at {batch.base} is hidden: {is_hidden}")
     return found
 
 

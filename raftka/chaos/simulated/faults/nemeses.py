@@ -19,6 +19,7 @@ from raftka.broker.controller.controller_host import ControllerHost
 from raftka.broker.controller.quorum import Quorum
 from raftka.broker.coordinators.marker_sender import MarkerSender
 from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.broker.delivery.delayed_delivery import DelayedDelivery
 from raftka.broker.replica.alter_partition_manager import AlterPartitionManager
 from raftka.broker.replica.fetcher import PartitionFetchState
 from raftka.broker.replica.manager import ReplicaManager
@@ -104,7 +105,20 @@ SHARE_MOMENTS: dict[str, Moment] = {
     "dead letters are to be sent": Moment(ShareDeadLetters, "send"),
 }
 OF_SHARES = (*SHARE_MOMENTS, *OF_COORDINATORS)
-KNOWN = MOMENTS | SHARE_MOMENTS
+DELIVERY_MOMENTS: dict[str, Moment] = {
+    "pending records are found": Moment(DelayedDelivery, "_on_pending"),
+    "records are to be delivered": Moment(DelayedDelivery, "_append", before=True),
+    "records are delivered": Moment(DelayedDelivery, "_append"),
+}
+OF_DELIVERY = (
+    *DELIVERY_MOMENTS,
+    "a leader has appended",
+    "a leader is elected",
+    "a follower begins",
+    "a segment is rolled",
+    "a log is cut",
+)
+KNOWN = MOMENTS | SHARE_MOMENTS | DELIVERY_MOMENTS
 
 BLOWS = (
     "kill",

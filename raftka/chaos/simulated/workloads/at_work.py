@@ -9,6 +9,7 @@ from typing import NamedTuple
 from raftka.chaos.simulated.faults.nemeses import (
     OF_COMPACTION,
     OF_COORDINATORS,
+    OF_DELIVERY,
     OF_SHARES,
     OF_THE_QUORUM,
     OF_TRANSACTIONS,
@@ -18,6 +19,7 @@ from raftka.chaos.simulated.workloads.bursts import BurstWork
 from raftka.chaos.simulated.workloads.cold_reads import ArchiveWork
 from raftka.chaos.simulated.workloads.compaction import CompactionWork
 from raftka.chaos.simulated.workloads.consumer_group import ConsumerGroupWork
+from raftka.chaos.simulated.workloads.delayed import DelayedWork
 from raftka.chaos.simulated.workloads.group import GroupWork
 from raftka.chaos.simulated.workloads.left_alone import LeftAloneWork
 from raftka.chaos.simulated.workloads.security import SecurityWork
@@ -52,6 +54,7 @@ WORKS: dict[str, Alone] = {
     "consumer-groups": Alone(ConsumerGroupWork, OF_COORDINATORS),
     "streams": Alone(StreamsWork, OF_COORDINATORS),
     "share": Alone(ShareWork, OF_SHARES),
+    "delayed": Alone(DelayedWork, OF_DELIVERY),
     "compaction": Alone(CompactionWork, OF_COMPACTION),
     "archive": Alone(ArchiveWork, OF_COMPACTION),
     "left-alone": Alone(LeftAloneWork, OF_COMPACTION),
