@@ -5,6 +5,7 @@ among them.
 from tests.mutants import (
     cleaner,
     controller,
+    delivery,
     exactly_once,
     groups,
     log,
@@ -19,6 +20,7 @@ from tests.mutants import (
     requests,
     rights,
     scenarios,
+    scenarios_of_delivery,
     scenarios_of_disks,
     scenarios_of_exactly_once,
     scenarios_of_groups,
@@ -83,11 +85,13 @@ AREAS = tuple(
         share_states,
         cleaner,
         times,
+        delivery,
     )
 )
 # Importing these fills SCENARIOS.
 DIRECTED = (
     scenarios,
+    scenarios_of_delivery,
     scenarios_of_disks,
     scenarios_of_groups,
     scenarios_of_hosts,

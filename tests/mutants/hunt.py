@@ -108,6 +108,7 @@ OF_AREA: dict[str, tuple[str, ...]] = {
     "schemas": (),  # scenarios alone
     "share_groups": ("share",),
     "share_states": ("share",),
+    "delivery": ("delayed",),
     "times": (),  # scenarios alone, but for those that say otherwise
 }
 
