@@ -468,6 +468,21 @@ class SharePartition:
         self._move_start()
         return change
 
+    def again(self, change: Change) -> Change:
+        """Return the part of a change that must be written although its write has failed: records
+        that wait for their letters, and archived ones. Others are only delivered once more.
+        """
+        found = Change()
+        for first, last, state, count in change.batches:
+            if state == ARCHIVED:
+                found.add(first, last, ARCHIVED, count)
+            elif state == ARCHIVING:
+                for run in self._between(max(first, self.start), last):
+                    if run.state is ARCHIVING:
+                        found.add(run.first, run.last, ARCHIVING, run.count)
+        found.dead = change.dead
+        return self._sealed(found)
+
     def archiving(self) -> list[DeadRange]:
         """Return the records that an earlier leader may not have written to the dead-letter
         topic.

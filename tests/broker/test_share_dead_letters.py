@@ -7,12 +7,13 @@ import pytest
 
 from raftka.metadata.image import BROKER, TOPIC
 from raftka.share.state import StateBatch
-from raftka.wire.errors import Code
+from raftka.wire.errors import Code, KafkaError
 from raftka.wire.records import iterate, records_of
 from tests.broker.stage import Stage
 from tests.kit.broker.share import (
     Place,
     ShareMember,
+    Writes,
     configure,
     fill,
     initialise,
@@ -99,6 +100,25 @@ def test_records_at_the_limit_of_deliveries_become_letters(stage: Stage, place: 
     assert member.acquire(place)[0][2] == 2
     stage.wait(lambda: bool(letters(stage, "dlq.g")))  # the lock has ended
     assert told(letters(stage, "dlq.g")[0])[4:] == ("2", UNDELIVERABLE)
+
+
+def test_records_at_the_limit_become_letters_although_a_write_fails(
+    stage: Stage, place: Place
+) -> None:
+    configure(stage, "g", share_delivery_count_limit="2", share_record_lock_duration_ms="1000")
+    member = ShareMember(stage, "g")
+    member.acquire(place)
+    member.done(place, 0, 9, RELEASE)
+    member.acquire(place)
+    writes = Writes(stage)
+    for _ in range(2):
+        stage.wait(lambda: bool(writes.held))
+        assert writes.batches.pop() == [StateBatch(0, 9, 3, 2)]
+        writes.end(KafkaError(Code.COORDINATOR_NOT_AVAILABLE, "no"))
+    assert letters(stage, "dlq.g") == []
+    stage.wait(lambda: bool(writes.held))
+    writes.end(None)
+    stage.wait(lambda: len(letters(stage, "dlq.g")) == 10)
 
 
 def test_letters_have_key_and_value_where_the_group_wants_it(stage: Stage, place: Place) -> None:

@@ -151,3 +151,15 @@ def a_start_at_the_end_is_forgotten() -> None:
     """A group begins at the end, and its only member goes and comes back."""
     with shares(), stage() as one:
         test_share_leaders.test_a_share_partition_that_began_at_the_end_keeps_its_start(one)
+
+
+@finds
+def given_up_records_are_forgotten_when_a_write_fails() -> None:
+    """The write of a record's last state fails twice."""
+    with shares(), stage() as one:
+        one.create("dlq.g", 2, configs=test_share_dead_letters.TAKES)
+        place = set_up(one)
+        configure(one, "g", errors_deadletterqueue_topic_name="dlq.g")
+        test_share_dead_letters.test_records_at_the_limit_become_letters_although_a_write_fails(
+            one, place
+        )

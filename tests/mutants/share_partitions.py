@@ -248,3 +248,15 @@ def letters_that_failed_count_as_written(on_written: Any) -> Any:
         on_written(self, batch, records, None)
 
     return bug
+
+
+@mutant(SharePartition, "again")
+def given_up_records_are_forgotten_when_a_write_fails(_: Any) -> Any:
+    """A record at its limit gets no dead letter when the write of its state fails: no member gets
+    it any more, and the group never comes to its end.
+    """
+
+    def bug(self: SharePartition, change: Change) -> Change:
+        return Change()
+
+    return bug

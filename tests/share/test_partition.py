@@ -441,6 +441,23 @@ def test_the_count_limit_sends_records_to_the_dead_letter_topic() -> None:
     assert change.dead == [DeadRange(0, 3, 2, UNDELIVERABLE)]
 
 
+def test_records_that_are_given_up_are_written_again() -> None:
+    rules, core = RULES._replace(dead_letters=True, count_limit=2), SharePartition(0)
+    core.acquire(ME, ALL, of(2, 2), 30.0, rules)
+    released = core.expire(31.0, rules)
+    core.acquire(ME, ALL, of(4, 4), 30.0, rules)
+    given_up = core.expire(31.0, rules)
+
+    assert core.again(released).batches == []
+    again = core.again(given_up)
+    assert again.batches == [StateBatch(0, 1, int(ARCHIVING), 2)]
+    assert again.dead == given_up.dead
+    archived = core.archive(0, 1)
+    assert core.again(given_up).batches == []
+    assert core.again(archived).batches == [StateBatch(0, 1, int(ARCHIVED), 2)]
+    assert core.again(archived).start == core.start == 2
+
+
 def test_each_state_has_a_row_and_complete_ones_are_final() -> None:
     assert set(TRANSITIONS) == set(RecordState)
     assert not TRANSITIONS[ACKNOWLEDGED]

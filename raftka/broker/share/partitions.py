@@ -28,6 +28,7 @@ from raftka.share.partition import Change, DeadRange, Rules, SharePartition
 from raftka.share.state import SharePartitionKey, ShareState, StateBatch
 from raftka.wire.errors import Code, KafkaError, LimitRefused
 
+WRITE_AGAIN_S = 1.0  # after a write that failed at all tries of the persister
 EXPIRED_IN_A_TURN = 100  # share partitions whose locks end
 NOT_HOSTED = "This server does not host this topic-partition."
 
@@ -490,7 +491,7 @@ class ShareLeader:
 
     def _write_later(self, share: LedSharePartition, change: Change) -> None:
         """Write a change that stands, whatever comes of the write: a record may be delivered once
-        more than is counted.
+        more than is counted. Records that are given up are written again until that succeeds.
         """
 
         def on_written(error: KafkaError | None) -> None:
@@ -498,6 +499,9 @@ class ShareLeader:
                 share.is_persisted = True
                 self._give_up(share, change.dead)
             self._settle(share, error)
+            if error is not None and share.state is State.ACTIVE:
+                again_at = self._clock.now() + WRITE_AGAIN_S
+                self._clock.call_at(again_at, partial(self._write_again, share, change))
 
         if change.batches:
             self._persister.write(
@@ -511,6 +515,12 @@ class ShareLeader:
             )
         self.watch_locks(share)
         share.changed(wake=True)
+
+    def _write_again(self, share: LedSharePartition, change: Change) -> None:
+        if share.state is State.ACTIVE and not self.context.stopped:
+            again = share.core.again(change)
+            if again.batches:
+                self._write_later(share, again)
 
     def _settle(self, share: LedSharePartition, error: KafkaError | None) -> None:
         """Let fetches look again after a write; a fenced one ends this share partition."""
