@@ -549,6 +549,16 @@ SHARE_STATE_CALLS = Limit(
     "reads and writes of states that a broker has not ended, a kilobyte each; more are refused",
 )
 
+# backups
+BACKUP_HOLD_MS = Limit(
+    "backup_hold_ms",
+    10_000,
+    "for which one request of a backup may hold commits of transactions; more is cut to this",
+)
+BACKUP_READ_BYTES = Limit(
+    "backup_read_bytes", MIB, "of one answer to a backup that copies files; more is cut to this"
+)
+
 # a node's settings
 SETTING_FILE_CHARACTERS = 4 * MIB  # of properties, or of a value that a variable ..._FILE names
 

@@ -127,6 +127,13 @@ class Format:
 
 
 _QUORUM = "raftka/metadata/quorum"
+BACKUP_MANIFEST = Format(
+    "manifests of backups",
+    "`manifests/*.json` of a place for backups",
+    "`version` of the first line",
+    ((1, 1),),
+    "raftka/backup/manifest.py:decode_manifest",
+)
 METADATA_JOURNAL = Format(
     "the metadata journal",
     "`__raftka_metadata/journal`",
@@ -314,4 +321,5 @@ FORMATS = (
     SCHEMAS,
     SINK_DECISIONS,
     SQL_STATEMENTS,
+    BACKUP_MANIFEST,
 )

@@ -256,7 +256,17 @@ def test_every_package_has_a_floor() -> None:
     }
     on_a_floor = {package for package in packages if home(package) != "raftka"}
 
-    edges = ("cli", "cluster", "chaos", "console", "pipeline", "registry", "sql", "testing")
+    edges = (
+        "backup",
+        "cli",
+        "cluster",
+        "chaos",
+        "console",
+        "pipeline",
+        "registry",
+        "sql",
+        "testing",
+    )
     assert packages - on_a_floor <= {"raftka." + edge for edge in edges}
 
 

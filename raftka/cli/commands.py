@@ -10,6 +10,7 @@ from raftka.cli.admin.feature_commands import controllers, features
 from raftka.cli.admin.group_commands import groups, offsets
 from raftka.cli.admin.security.commands import acls, quotas, tokens, users
 from raftka.cli.admin.transaction_commands import transactions
+from raftka.cli.backup.commands import backup
 from raftka.cli.chaos.commands import chaos
 from raftka.cli.console import console
 from raftka.cli.options import (
@@ -42,7 +43,7 @@ SECTIONS = {  # of `raftka --help`, by what a person wants to do
     "Start": ("broker", "cluster", "host", "demo"),
     "Topics and records": ("topics", "produce", "consume", "dead-letters"),
     "Groups and transactions": ("groups", "offsets", "transactions"),
-    "Operate": ("configs", "config", "partitions", "reassign", "features", "controllers"),
+    "Operate": ("backup", "configs", "config", "partitions", "reassign", "features", "controllers"),
     "Secure": ("acls", "users", "quotas", "tokens"),
     "Schemas, Spark, SQL": ("registry", "pipeline", "sql", "audit"),
     "Look inside, break on purpose": ("console", "log", "chaos", "bridge"),
@@ -87,6 +88,7 @@ def root() -> None:
 for each in (
     acls,
     audit,
+    backup,
     chaos,
     completion,
     config,

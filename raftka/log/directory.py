@@ -29,6 +29,9 @@ from raftka.log.checkpoints import (
 from raftka.runtime.interfaces import File, Files
 
 DELETED = "-delete"
+RESTORE = "__raftka_restore"  # note of the backup that was, or is being, restored here
+PARTLY = b"partly"  # begins the note until the whole cluster is restored
+BACKUP = "__raftka_backup"  # files of a backup that is being made (backup_cut.py)
 NAME_BYTES = 255  # of a file, everywhere; a topic may have 249
 LEVEL_DIGITS = 9  # of a version or level: more are damage
 QUORUMS_OWN = "__cluster_metadata"  # Kafka's controllers keep theirs among the partitions
@@ -56,11 +59,17 @@ class LogDirectoryError(Exception):
 def check_readable(files: Files, path: str) -> None:
     """Raise NewerFormat where a later release wrote into the log directory. Nothing is changed, in
     no directory: a node checks all of them before it takes the first. Raise LogDirectoryError for a
-    version that cannot be read.
+    version that cannot be read, and where the restore of a backup was broken off.
 
     The level in meta.properties was raised before a file of that level was written, so it speaks
     for all partitions. Their own versions are checked as they are opened.
     """
+    note = f"{path}/{RESTORE}"
+    if files.exists(note) and files.read(note).startswith(PARTLY):
+        raise LogDirectoryError(
+            f"{path} holds a part of a backup: its restore was broken off",
+            "run `raftka backup restore` again, or empty the directory",
+        )
     for name in (META_PROPERTIES, *CHECKPOINTS, CLEAN_SHUTDOWN):
         file = f"{path}/{name}"
         if not files.exists(file):
@@ -229,11 +238,13 @@ class LogDirectory:
                 )
 
     def partitions(self) -> list[Key]:
-        """The partitions that lie here; what was being deleted goes."""
+        """The partitions that lie here; what was being deleted goes, and a backup that has not
+        ended.
+        """
         found = []
         for name in self.files.list(self.path):
             topic, _, number = name.rpartition("-")
-            if name.endswith((DELETED, ".gone")):
+            if name == BACKUP or name.endswith((DELETED, ".gone")):
                 self.files.remove(f"{self.path}/{name}")
             elif (
                 topic not in {"", QUORUMS_OWN}

@@ -169,6 +169,10 @@ class File(Protocol):
         way, or a socket has its pages.
         """
 
+    @property
+    def is_linked(self) -> bool:
+        """Return whether the file has, or may have, another name: it must not be written over."""
+
     def pin(self) -> None:
         """Keep it readable until `unpin`, also when it is closed meanwhile: a part of it is on its
         way to a client.

@@ -101,6 +101,10 @@ class MemoryFile:
     def close(self) -> None:
         self.closed = True
 
+    @property
+    def is_linked(self) -> bool:
+        return sum(each is self.inode for each in self.files.names.values()) > 1
+
     def pin(self) -> None: ...
 
     def unpin(self) -> None: ...

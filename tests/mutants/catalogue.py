@@ -3,6 +3,7 @@ among them.
 """
 
 from tests.mutants import (
+    backups,
     cleaner,
     controller,
     delivery,
@@ -20,6 +21,7 @@ from tests.mutants import (
     requests,
     rights,
     scenarios,
+    scenarios_of_backups,
     scenarios_of_delivery,
     scenarios_of_disks,
     scenarios_of_exactly_once,
@@ -84,6 +86,7 @@ AREAS = tuple(
         share_partitions,
         share_states,
         cleaner,
+        backups,
         times,
         delivery,
     )
@@ -92,6 +95,7 @@ AREAS = tuple(
 DIRECTED = (
     scenarios,
     scenarios_of_delivery,
+    scenarios_of_backups,
     scenarios_of_disks,
     scenarios_of_groups,
     scenarios_of_hosts,

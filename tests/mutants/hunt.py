@@ -103,6 +103,7 @@ OF_AREA: dict[str, tuple[str, ...]] = {
     "tls": (),  # scenarios alone
     "quotas": (),  # scenarios alone
     "ports": (),  # scenarios alone
+    "backups": (),  # scenarios alone
     "requests": (),  # scenarios alone
     "share_partitions": ("share",),
     "schemas": (),  # scenarios alone

@@ -5,6 +5,7 @@ Knows no request and no transaction's state.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
@@ -44,7 +45,8 @@ class TransactionCoordinatorService:
     ) -> None:
         self.context = context
         self._topic_creation = topic_creation
-        self.settings = settings_of(context.metadata.settings)
+        self._commits_held_until = -inf
+        self.settings = self._read_settings(context.metadata.settings)
         # markers wait for replicas, so they do not share a connection with the questions of
         # partition leaders
         self.marker_channels = BrokerChannels(context, "markers")
@@ -58,11 +60,22 @@ class TransactionCoordinatorService:
 
     def on_settings(self, settings: NodeSettings) -> None:
         """Use the node's settings, which may have changed."""
-        before, self.settings = self.settings, settings_of(settings)
+        before, self.settings = self.settings, self._read_settings(settings)
         if self.settings != before:
             for partition in self.runtime.partitions.values():
                 assert isinstance(partition.machine, TransactionCoordinator)
                 partition.machine.configure(self.settings)
+
+    def hold_commits(self, seconds: float) -> bool:
+        """Decide no commit for so long; 0: the hold ends. Return whether a hold was in force.
+
+        Coordinators that load meanwhile hold too. Aborts go on.
+        """
+        now = self.context.runtime.clock.now()
+        was_held = now < self._commits_held_until
+        self._commits_held_until = now + seconds if seconds else -inf
+        self.on_settings(self.context.metadata.settings)
+        return was_held
 
     def on_image(self, image: MetadataImage, delta: Delta) -> None:
         """Use a new image; called after the replicas and the coordinators."""
@@ -138,6 +151,15 @@ class TransactionCoordinatorService:
         except KafkaError as error:
             done(error)
 
+    def _read_settings(self, settings: NodeSettings) -> TransactionSettings:
+        return TransactionSettings(
+            expiration_ms=settings["transactional.id.expiration.ms"],
+            expiration_interval_ms=settings[
+                "transaction.remove.expired.transaction.cleanup.interval.ms"
+            ],
+            commits_held_until=self._commits_held_until,
+        )
+
     @staticmethod
     def _new_topic(settings: NodeSettings) -> NewTopic:
         configs = (
@@ -150,12 +172,3 @@ class TransactionCoordinatorService:
         partitions = settings["transaction.state.log.num.partitions"]
         replicas = settings["transaction.state.log.replication.factor"]
         return NewTopic(TOPIC, partitions, replicas, (), configs)
-
-
-def settings_of(settings: NodeSettings) -> TransactionSettings:
-    return TransactionSettings(
-        expiration_ms=settings["transactional.id.expiration.ms"],
-        expiration_interval_ms=settings[
-            "transaction.remove.expired.transaction.cleanup.interval.ms"
-        ],
-    )

@@ -3,9 +3,16 @@ when the first such request comes, so that a node carries what its clients use. 
 announces exactly these.
 """
 
-from raftka.broker.network.dispatch import CONTROLLER_HANDLERS, HANDLERS, register
+from raftka.broker.network.dispatch import CONTROLLER_HANDLERS, HANDLERS, OWN_HANDLERS, register
 from raftka.wire.messages.acls import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from raftka.wire.messages.api_versions import API_VERSIONS
+from raftka.wire.messages.backup import (
+    BACKUP_CUT,
+    BACKUP_DROP,
+    BACKUP_HOLD,
+    BACKUP_METADATA,
+    BACKUP_READ,
+)
 from raftka.wire.messages.client_quotas import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS
 from raftka.wire.messages.cluster import (
     DESCRIBE_CLUSTER,
@@ -176,6 +183,10 @@ MODULES: dict[str, tuple[AnyApi, ...]] = {
 CONTROLLER_MODULES: dict[str, tuple[AnyApi, ...]] = {
     "controllers": (DESCRIBE_CLUSTER, UPDATE_RAFT_VOTER),
 }
+# raftka's own
+OWN_MODULES: dict[str, tuple[AnyApi, ...]] = {
+    "backup": (BACKUP_HOLD, BACKUP_CUT, BACKUP_METADATA, BACKUP_READ, BACKUP_DROP),
+}
 # APIs of brokers that controllers answer too. The node that leads the quorum carries out changes;
 # the others refuse them.
 OF_CONTROLLERS: tuple[AnyApi, ...] = (
@@ -213,4 +224,6 @@ for _module, _apis in MODULES.items():
     register(f"{__name__}.{_module}", _apis)
 for _module, _apis in CONTROLLER_MODULES.items():
     register(f"{__name__}.{_module}", _apis, CONTROLLER_HANDLERS)
+for _module, _apis in OWN_MODULES.items():
+    register(f"{__name__}.{_module}", _apis, OWN_HANDLERS)
 CONTROLLER_HANDLERS.update((_api.key, HANDLERS[_api.key]) for _api in OF_CONTROLLERS)

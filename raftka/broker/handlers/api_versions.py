@@ -34,7 +34,7 @@ def api_versions(
     return response(
         api_keys=[
             response.api_keys(api_key=api.key, min_version=shown.low, max_version=shown.high)
-            for api in request.dispatcher.apis()
+            for api in request.dispatcher.apis(request.session)
             if (shown := request.dispatcher.announced(api, request.session)) != NO_VERSION
             and (api.key not in TELEMETRY or receives_client_metrics(metadata.settings))
         ],

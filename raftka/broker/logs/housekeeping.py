@@ -1,5 +1,6 @@
 """The parts of this room, as the replica manager has them."""
 
+from raftka.broker.logs.backup_stage import BackupStage
 from raftka.broker.logs.directories import LogDirectories
 from raftka.broker.logs.flush_scheduler import FlushScheduler
 from raftka.broker.logs.mover import LogMover
@@ -13,3 +14,4 @@ class LogHousekeeping:
         self.flushes = FlushScheduler(replicas)
         self.mover = LogMover(replicas, self.directories)
         self.retention = LogRetention(replicas)
+        self.backup = BackupStage(replicas)

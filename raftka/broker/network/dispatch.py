@@ -93,6 +93,8 @@ class Registration:
 Handlers = dict[int, Registration]  # by API key; ApiVersions announces exactly these
 HANDLERS: Handlers = {}  # of brokers
 CONTROLLER_HANDLERS: Handlers = {}  # of the controllers' listener
+OWN_HANDLERS: Handlers = {}  # raftka's own APIs, of brokers; only raftka's tools are shown them
+FIRST_OWN_KEY = 30_000
 
 
 def register(module: str, apis: Iterable[AnyApi], table: Handlers = HANDLERS) -> None:
@@ -135,7 +137,8 @@ class BoundParts(dict[int, tuple[object, ...]]):
         self._handlers = handlers
 
     def __missing__(self, key: int) -> tuple[object, ...]:
-        bound = self[key] = tuple([self.parts[each] for each in self._handlers[key].parts])
+        registration = self._handlers.get(key) or OWN_HANDLERS[key]
+        bound = self[key] = tuple([self.parts[each] for each in registration.parts])
         return bound
 
 
@@ -143,7 +146,7 @@ class Dispatcher:
     def __init__(self, context: BrokerContext, pool: FramePool) -> None:
         self.context = context
         self.pool = pool
-        self.handlers = HANDLERS
+        self.handlers, self.own = HANDLERS, OWN_HANDLERS
         # the node calls `serve` when it has all its parts
         self.parts = BoundParts({}, HANDLERS)
         self.reports = ConnectionReports(context.metrics, context.events)
@@ -171,12 +174,13 @@ class Dispatcher:
         connections, rights, quotas and long work.
         """
         other = copy(self)
-        other.handlers = CONTROLLER_HANDLERS
+        other.handlers, other.own = CONTROLLER_HANDLERS, {}
         return other
 
-    def apis(self) -> list[AnyApi]:
-        """Return the APIs of this listener, in the order of their keys."""
-        return [self.handlers[key].api for key in sorted(self.handlers)]
+    def apis(self, session: Session) -> list[AnyApi]:
+        """Return the APIs of this listener that the client is shown, in the order of their keys."""
+        own = self.own if session.is_raftka else {}
+        return [table[key].api for table in (self.handlers, own) for key in sorted(table)]
 
     def announced(self, api: AnyApi, session: Session) -> Versions:
         """Return the versions that ApiVersions shows to this client; NO_VERSION: the API is not
@@ -216,6 +220,8 @@ class Dispatcher:
                         latency.sum_s += SAMPLED * (self.now() - connection.received_s)
                 return
         registration = self.handlers.get(key)
+        if key >= FIRST_OWN_KEY:
+            registration = self.own.get(key)
         if (
             registration is None
             or version not in registration.api.versions

@@ -12,7 +12,7 @@ from raftka.runtime.interfaces import Buffer, File
 
 
 class MemoryFile:
-    is_shared = False
+    is_shared = is_linked = False
 
     def __init__(self, path: str, disk: "MemoryFiles") -> None:
         self.path, self._disk = path, disk

@@ -22,6 +22,8 @@ class TransactionSettings:
     expiration_ms: int = 7 * 24 * 3_600_000  # transactional.id.expiration.ms
     # transaction.remove.expired.transaction.cleanup.interval.ms
     expiration_interval_ms: int = 3_600_000
+    # no commit is decided before this time (the machine's clock, seconds): a backup is being cut
+    commits_held_until: float = float("-inf")
 
 
 class Producer(NamedTuple):

@@ -327,6 +327,8 @@ class TransactionCoordinator(Machine):
         if after is None:
             assert before is not None
             return pair_of(before)
+        if command.commit and draft.context.now < self.settings.commits_held_until:
+            raise KafkaError(Code.CONCURRENT_TRANSACTIONS)  # clients send it again
         draft.write(after)
         if after.state in ENDING:
             self._end_soon(draft, after)

@@ -66,13 +66,14 @@ class RecycledSegments:
 
     def wants(self, file: File) -> bool:
         """Return whether to keep the file of a segment that this round deletes. A file that a
-        client may still be reading is not kept.
+        client may still be reading, or that a backup has, is not kept.
         """
         self._this_round += 1
         has_room = self.budget.used_bytes + file.size() <= self.budget.limit_bytes
         return (
             has_room
             and not file.is_shared
+            and not file.is_linked
             and len(self._kept) < max(self._this_round, self._last_round)
         )
 

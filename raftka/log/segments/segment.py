@@ -41,6 +41,7 @@ class Segment:
         "index_files",
         "index_interval_bytes",
         "is_over",
+        "linked_bytes",
         "max_timestamp",
         "max_timestamp_offset",
         "since_index",
@@ -68,6 +69,8 @@ class Segment:
         self.created_ms = now_ms
         self.timeless = False  # records without a timestamp are in it, or may be
         self.file: File = files.open(self._path(".log"), create=True, over=over)
+        # that a backup may have under another name; of a file that was there before: not known
+        self.linked_bytes = FOREVER if self.file.size() else 0
         self.is_over = over  # old bytes may lie behind its end (recycled_segment.py)
         self.size = self.file.size()
         self.since_index = 0  # bytes
@@ -429,6 +432,33 @@ class Segment:
         self.file.truncate(position)
         self.size = position
         return self.resume(headers(self.file, self.resume_position, position))
+
+    def link(self, path: str, size: int) -> None:
+        """Give the file of batches another name, under which a backup finds `size` bytes. From then
+        on these are not cut in place. Raises OSError.
+        """
+        self._files.link(self._path(".log"), path)
+        self.linked_bytes = size
+
+    def leave_to_backup(self, size: int) -> File | None:
+        """Go on with a copy of the first `size` bytes, if a cut there would take bytes from a
+        backup: only after an unclean election. Return the file that is not used any more. Raises
+        OSError.
+        """
+        if size >= self.linked_bytes or not self.file.is_linked:
+            return None
+        path = self._path(".log")
+        copy = self._files.open(path + ".tmp", create=True)
+        copy.truncate(0)
+        for position in range(0, size, WALK_BYTES):
+            copy.append([self.file.read(position, min(WALK_BYTES, size - position))])
+        copy.sync()
+        copy.close()
+        self._files.rename(path + ".tmp", path)
+        self._files.sync_directory(self.directory)
+        old, self.file = self.file, self._files.open(path)
+        self.linked_bytes = 0
+        return old
 
     def write_again(self, offset: int) -> None:
         """Write the batches that reach `offset`, and all behind them, over themselves: the kernel

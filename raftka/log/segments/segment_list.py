@@ -295,7 +295,11 @@ class SegmentList(list[Segment]):
             self.drop(segment)
         # else a crash could bring back what was removed, behind what is appended next
         durability.sync_names()
-        end = min(last.truncate(found[0] if found else last.size, offset), offset)
+        position = found[0] if found else last.size
+        if (old := last.leave_to_backup(position)) is not None:
+            durability.flushes.remove(old)
+            self.on_retired(old)
+        end = min(last.truncate(position, offset), offset)
         durability.flush_cut(last.file)
         self.written_offset = end
         self._before_cut(end)  # it is lower when a cleaner has left a gap here

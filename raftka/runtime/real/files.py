@@ -141,6 +141,10 @@ class RealFile:
     def is_shared(self) -> bool:
         return self.pins > 0 or self.was_lent
 
+    @property
+    def is_linked(self) -> bool:
+        return os.fstat(self.fd).st_nlink > 1
+
     def pin(self) -> None:
         self.pins += 1
 

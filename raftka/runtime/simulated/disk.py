@@ -41,7 +41,7 @@ class Change(NamedTuple):
 class Inode:
     """A file's content, and the changes that are not on the platter."""
 
-    __slots__ = ("changes", "content", "lost", "modified_ms", "synced")
+    __slots__ = ("changes", "content", "lost", "modified_ms", "synced", "was_linked")
 
     def __init__(self, content: Buffer = b"", modified_ms: int = EPOCH_MS) -> None:
         self.content = bytearray(content)
@@ -51,6 +51,7 @@ class Inode:
         self.synced = 0
         # [from, to): their flush failed, the kernel took them for clean, no later flush writes them
         self.lost: list[tuple[int, int]] = []
+        self.was_linked = False  # it has, or had, two names
 
     def write(self, position: int, data: Buffer) -> None:
         end = position + len(data)
@@ -378,6 +379,10 @@ class SimulatedFile:
     def is_shared(self) -> bool:
         return self._pins > 0
 
+    @property
+    def is_linked(self) -> bool:
+        return self.inode.was_linked
+
     def pin(self) -> None:
         self._pins += 1
 
@@ -460,7 +465,9 @@ class NodeFiles:
         self.note(b"K", crc32c(old.encode()), crc32c(new.encode()))
         self.disk.check(old)
         target, name = self.disk.parent(new)
-        target.change({name: self.disk.file(old)})
+        inode = self.disk.file(old)
+        inode.was_linked = True
+        target.change({name: inode})
 
     def rename(self, old: str, new: str) -> None:
         self.note(b"N", crc32c(old.encode()), crc32c(new.encode()))

@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 
 from raftka import versions
+from raftka.backup import manifest as backup
 from raftka.broker.controller.boot_counter import BootCounter, Start
 from raftka.coordinator import records as offsets
 from raftka.coordinator.commands import Protocol
@@ -285,6 +286,18 @@ def _sql_statements(level: int) -> Bytes:
     yield "a query", encode(PersistentQuery("q", "s", "SELECT 1", ("a",), "server", "7" * 32))
 
 
+def _backup_manifest(level: int) -> Bytes:
+    segments = (backup.Segment(0, 70, "data/a.log"), backup.Segment(7, 80, "data/b.log", 1234))
+    partition = backup.Partition("orders", TOPIC.hex(), 0, 3, 2, 9, segments)
+    image = backup.Segment(17, 5, "metadata/first.image", 99)
+    yield (
+        "a backup",
+        backup.encode_manifest(
+            backup.Manifest("first", "f" * 32, "a-cluster", "0.1.0", 1, 2, 3, image, (partition,))
+        ),
+    )
+
+
 SAMPLES: dict[versions.Format, Callable[[int], Bytes]] = {
     versions.METADATA_RECORDS: _records,
     versions.METADATA_SNAPSHOT: _snapshot,
@@ -309,6 +322,7 @@ SAMPLES: dict[versions.Format, Callable[[int], Bytes]] = {
     versions.SCHEMAS: _schemas,
     versions.SINK_DECISIONS: _sink_decisions,
     versions.SQL_STATEMENTS: _sql_statements,
+    versions.BACKUP_MANIFEST: _backup_manifest,
 }
 
 
