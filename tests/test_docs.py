@@ -186,7 +186,7 @@ LONGER_PAGES = {
     "performance.md": 5_000,
     "registry.md": 4_000,
     "reliability.md": 4_000,
-    "map.md": 2_850,
+    "map.md": 3_100,
     "security.md": 5_000,
 }
 
