@@ -18,6 +18,7 @@ from bench import (
     calls,
     compaction,
     decisions,
+    delayed,
     failover,
     faults,
     fixture,
@@ -77,6 +78,7 @@ ALONE = (
     "registry",
     "sql",
     "failover",
+    "delayed",
     "growth",
     "console",
 )
@@ -309,6 +311,16 @@ class Bench:
                 columns.append(shares.figures(system, 5 * self.seconds))
         for title in columns[0]:
             yield f"| {title} | " + " | ".join(column[title] for column in columns) + " |"
+
+    def delayed(self) -> Iterator[str]:
+        for records, per_s, kills in delayed.RUNS:
+            with Raftka(3, delayed.SETTINGS) as system:
+                system.start()
+                system.wait_ready()
+                yield "| delayed records, three nodes, random order | raftka |"
+                yield "|---|---|"
+                yield from delayed.figures(system, records, per_s, kills=kills)
+                yield ""
 
     def transactions(self) -> Iterator[str]:
         kinds: list[type[Raftka | Kafka]] = [Raftka, *([Kafka] if self.kafka else [])]

@@ -766,7 +766,7 @@ class Log:
         """As the copy of another log: what its batches do not tell, producers whose batches were
         deleted and an epoch that has written none.
         """
-        self.producers = other.producers
+        self.producers, self.held = other.producers, other.held
         self.epochs = LeaderEpochs(other.epochs.entries())
         self.epochs.dirty = True
         self.segments.cleaned_offset = other.segments.cleaned_offset

@@ -246,9 +246,9 @@ def repair(
         made = walked(batch, now_ms, config, partition)
         batch, largest, due = made.batch, made.largest_ms or 0, made.due or ()
         _, _, _, _, _, attributes, _, _, timestamp, *_ = BATCH_HEADER.unpack_from(batch)
-    new_attributes = attributes | LOG_APPEND_TIME if stamped else attributes & ~LOG_APPEND_TIME
     # the log's own marks are no client's to set
-    new_attributes = new_attributes & ~(HELD | DELIVERING) | (HELD if due else 0)
+    kept = attributes if due else attributes & ~(HELD | DELIVERING)
+    new_attributes = kept | LOG_APPEND_TIME if stamped else kept & ~LOG_APPEND_TIME
     if stamped:
         largest = now_ms
     if len(batch) > config.segment_bytes:
@@ -257,8 +257,8 @@ def repair(
         raise RefusedRecords(Code.INVALID_PRODUCER_EPOCH)
     is_changed = (new_attributes, largest) != (attributes, timestamp)
     # unknown attributes are cleared, as in Kafka
-    again = new_attributes & (KNOWN_ATTRIBUTES | HELD) if is_changed else None
-    return batch, largest, again, due
+    known = new_attributes if due else new_attributes & KNOWN_ATTRIBUTES
+    return batch, largest, known if is_changed else None, due
 
 
 def is_wrong_time(base_timestamp: int, timestamp: int, count: int) -> bool:

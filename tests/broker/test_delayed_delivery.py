@@ -1,6 +1,8 @@
 """Delayed delivery: records of delayed topics are hidden until their time, and delivered once."""
 
+import sys
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from raftka.wire.messages.configs import INCREMENTAL_ALTER_CONFIGS
 from raftka.wire.messages.delete_records import DELETE_RECORDS
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.list_offsets import LATEST, LIST_OFFSETS, MAX_TIMESTAMP
+from raftka.wire.messages.log_dirs import ALTER_REPLICA_LOG_DIRS
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.topics import CREATE_TOPICS
 from raftka.wire.records import Record, build_batch, iterate, records_of, seal
@@ -415,3 +418,69 @@ def test_many_records_due_at_once_keep_no_turn_long(stage: Stage) -> None:
     log = stage.partition("t").log
     stage.wait(lambda: log.end_offset == 200_000)
     assert stage.nodes[1].dispatcher.long_work.slices > 100
+
+
+def test_a_topic_without_delays_costs_no_call() -> None:
+    """Nothing of delayed delivery runs for a record or a fetch of another topic."""
+    with Stage(3) as stage:
+        stage.create("t")
+        wire = stage.wire(stage.leader("t"))
+        folders = ("/raftka/log/delivery/", "/raftka/broker/delivery/")
+        called: list[str] = []
+
+        def note(frame: FrameType, event: str, _: Any) -> None:
+            if event == "call" and any(each in frame.f_code.co_filename for each in folders):
+                called.append(frame.f_code.co_qualname)
+
+        sys.setprofile(note)
+        try:
+            for _ in range(20):
+                assert produced(wire.ask(PRODUCE, produce("t", timed(stage, None)))).error_code == 0
+                fetched(wire.ask(FETCH, fetch("t", max_wait_ms=0)))
+                wire.ask(LIST_OFFSETS, list_offsets("t", LATEST))
+        finally:
+            sys.setprofile(None)
+        assert called == []
+
+
+def test_a_follower_in_the_readers_rack_hides_held_records() -> None:
+    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    with Stage(3, replica_selector_class=selector, broker_rack="r") as stage:
+        stage.create("t", replication_factor=3, configs=DELAYED)
+        send(stage, timed(stage, None))
+        send(stage, timed(stage, 3000))
+        send(stage, timed(stage, None))
+        follower = next(node_id for node_id in stage.nodes if node_id != stage.leader("t"))
+
+        def read(offset: int) -> Any:
+            asked = fetch("t", offset, rack_id="r", max_wait_ms=500)
+            return fetched(stage.wire(follower).ask(FETCH, asked))
+
+        stage.wait(lambda: stage.partition("t", node_id=follower).high_watermark == 3)
+        row = read(0)
+        assert [each.offset for each in records_in(bytes(row.records or b""))] == [0]
+        stage.kill(follower)
+        stage.start(follower)
+        stage.wait(stage.nodes[follower].ready.is_set)
+        stage.wait(lambda: read(1).error_code == 0 and bool(read(1).records))
+        assert [each.offset for each in records_in(bytes(read(1).records or b""))] == [2]
+        stage.wait(lambda: stage.partition("t", node_id=follower).high_watermark == 4)
+        assert [each.offset for each in records_in(bytes(read(3).records or b""))] == [3]
+
+
+def test_a_replica_that_moves_to_another_directory_goes_on() -> None:
+    with Stage(log_dirs="/data,/more") as stage:
+        stage.create("t", configs=DELAYED)
+        send(stage, timed(stage, 2000, None))
+        pass_time(stage, 0.5)
+        partition = stage.partition("t")
+        before, home = partition.log, partition.home
+        other = "/more" if home.path == "/data" else "/data"
+        request = ALTER_REPLICA_LOG_DIRS.request
+        topics = [request.dirs.topics(name="t", partitions=[0])]
+        row = request(dirs=[request.dirs(path=other, topics=topics)])
+        stage.wire().ask(ALTER_REPLICA_LOG_DIRS, row)
+        stage.wait(lambda: partition.log is not before)
+        assert values(stage) == [b"1"]
+        pass_time(stage, 3)
+        assert values(stage) == [b"1", b"0"]

@@ -48,7 +48,7 @@ def deliver(log: Log, now_ms: int, at_most: int = 500) -> list[int]:
     assert log.held is not None
     pending, reader = log.held.pending, HeldReader()
     assert pending is not None
-    found = [at_once(reader.read(log, offset)) for _, offset in pending.take(now_ms, at_most)]
+    found = [reader.read(log, due) for due in pending.take(now_ms, at_most)]
     if not found:
         return []
     for each in found:
@@ -131,6 +131,21 @@ def test_each_record_is_delivered_once_in_the_order_of_times() -> None:
     assert deliver(log, NOW + 10_000) == []
     assert len(scan(log)) == 0
     assert [held for _, held in visible(log)] == [b"3", b"1", b"2", b"0"]
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_a_delivery_has_the_codec_with_which_its_records_came(codec: int) -> None:
+    log = delayed_log()
+    scan(log)
+    append(log, timed(100, None, 100, compression=codec))
+    assert deliver(log, NOW + 1000) == [1, 0, 2]
+    headers = [
+        header
+        for span in log.read(0, 1 << 20, log.end_offset)[0]
+        for header, _ in iterate(memoryview(span.file.read(span.position, span.size)))
+    ]
+    assert [header.compression for header in headers] == [0, codec]
+    assert [held for _, held in visible(log)] == [b"1", b"0", b"2"]
 
 
 def test_a_cut_delivery_makes_its_records_pending_again() -> None:

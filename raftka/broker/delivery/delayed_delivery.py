@@ -12,7 +12,7 @@ from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
 from raftka.broker.work.long_work import LongWork, Steps
 from raftka.log.delivery.delivering import HeldReader, HeldRecord, make_batch
-from raftka.log.delivery.held import NEVER, Pending
+from raftka.log.delivery.held import NEVER, DueRecord, Pending
 from raftka.log.delivery.scan import HeldScan, Outdated, distance_to
 from raftka.log.log import Log
 from raftka.runtime.interfaces import Timer
@@ -152,14 +152,14 @@ class DelayedDelivery:
             batch: list[HeldRecord] = []
             times: list[int] = []
             size = 0
-            for at_ms, offset in taken:
+            for due in taken:
                 try:
-                    found = yield from self._reader.read(log, offset)
+                    found = self._reader.read(log, due)
                 except ProtocolError as error:
                     self._context.events.error(
                         "held_record_unreadable",
                         partition=partition.name,
-                        offset=offset,
+                        offset=due.offset,
                         error=str(error),
                     )
                     continue
@@ -169,13 +169,13 @@ class DelayedDelivery:
                     self._append(partition, pending, batch, times)
                     batch, times, size = [], [], 0
                 batch.append(found)
-                times.append(at_ms)
+                times.append(due.at_ms)
                 size += bytes_of_record
                 yield
             if batch:
                 self._append(partition, pending, batch, times)
 
-    def _take(self, partition: Partition, pending: Pending) -> list[tuple[int, int]]:
+    def _take(self, partition: Partition, pending: Pending) -> list[DueRecord]:
         leader = partition.leading()
         if leader.under_min_isr:
             return []

@@ -2,32 +2,32 @@
 them.
 """
 
-from array import array
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from raftka.log.config import LogConfig
-from raftka.log.delivery.due import DELIVERING, HELD_OFFSET
-from raftka.log.segments.search import Steps
+from raftka.log.delivery.due import DELIVERING, HELD_OFFSET, codec_of
+from raftka.log.delivery.held import DueRecord
 from raftka.log.segments.segment_list import SegmentList
 from raftka.log.validation import CODEC_OF_TOPIC
-from raftka.runtime.interfaces import Buffer
+from raftka.runtime.interfaces import Buffer, File
 from raftka.wire.compression import compress
+from raftka.wire.errors import ProtocolError
 from raftka.wire.records import (
+    BATCH_HEADER_BYTES,
     LOG_APPEND_TIME,
     BatchHeader,
     NewRecord,
     batch_of,
     encode_record,
-    opened,
     read_header,
     read_record,
     size_of_record,
 )
 
-OPENED_BYTES = 16 * 1024 * 1024  # of batches that stay opened, of all logs of a node
-RECORDS_OF_STEP = 256  # whose sizes are read: some 80 us
+MOST_LOCATED = 10_000  # batches whose place is remembered, of all logs of a node
+READ_BYTES = 4096  # for a record whose size is not known yet
 
 
 class HeldLog(Protocol):
@@ -43,85 +43,61 @@ class HeldLog(Protocol):
 class HeldRecord(NamedTuple):
     offset: int  # of its first life
     base: int  # the base offset of its held batch
-    codec: int  # of that batch
+    codec: int  # with which that batch came
     record: NewRecord  # with the header that names the offset
 
 
-class _Opened(NamedTuple):
-    """A held batch, opened."""
+class _Located(NamedTuple):
+    """A held batch in its file."""
 
+    file: File
+    position: int
     header: BatchHeader
-    body: Buffer
-    offsets: dict[int, int] | None  # place of a record by its offset; None: there are no holes
-    bounds: "array[int]"  # where each record begins, behind its size
-    sizes: "array[int]"
-
-    @property
-    def bytes(self) -> int:
-        return len(self.body) + 16 * len(self.sizes)
 
 
 class HeldReader:
-    """Reads held records one by one, in any order. The batches of the last ones stay opened."""
+    """Reads held records one by one, in any order, and remembers where their batches are."""
 
-    __slots__ = ("_bytes", "_opened")
+    __slots__ = ("_located",)
 
     def __init__(self) -> None:
-        self._opened: OrderedDict[tuple[HeldLog, int], _Opened] = OrderedDict()
-        self._bytes = 0
+        # by the log and the batch's base offset, the oldest first
+        self._located: OrderedDict[tuple[HeldLog, int], _Located] = OrderedDict()
 
-    def read(self, log: HeldLog, offset: int) -> Steps[HeldRecord]:
-        """Return a record of a held batch. A large batch is opened in steps. Raises OSError,
-        ProtocolError.
-        """
-        segment = log.segments[log.segments.slot_of(offset)]
-        log.write_staged()
-        place = segment.locate(offset, log.segments.written_size_of(segment))
-        assert place is not None, f"no held batch reaches offset {offset}"
-        position, base, size = place
-        batch = self._opened.get((log, base))
-        if batch is None:
-            batch = yield from _open(memoryview(segment.file.read(position, size)))
-            self._keep((log, base), batch)
-        else:
-            self._opened.move_to_end((log, base))
-        index = offset - base if batch.offsets is None else batch.offsets[offset]
-        start = batch.bounds[index]
-        found = read_record(batch.body, start, start + batch.sizes[index], batch.header)
-        headers = *found.headers, (HELD_OFFSET, b"%d" % offset)
+    def read(self, log: HeldLog, due: DueRecord) -> HeldRecord:
+        """Return the record. Raises OSError, ProtocolError."""
+        key = log, due.base
+        located = self._located.get(key)
+        if located is None:
+            located = self._located[key] = _locate(log, due.base)
+            if len(self._located) > MOST_LOCATED:
+                self._located.popitem(last=False)
+        file, position, header = located
+        start = position + due.place
+        data = file.read(start, min(READ_BYTES, header.size_bytes - due.place))
+        size, head = size_of_record(data, 0)
+        if head + size > len(data):
+            data = file.read(start, head + size)
+        found = read_record(data, head, head + size, header)
+        if found.offset != due.offset:
+            raise ProtocolError(f"there is the record {found.offset} in place of {due.offset}")
+        headers = *found.headers, (HELD_OFFSET, b"%d" % due.offset)
         made = found.key, found.value, headers, found.timestamp
-        return HeldRecord(offset, base, batch.header.compression, made)
+        return HeldRecord(due.offset, due.base, codec_of(header), made)
 
     def forget(self, log: HeldLog) -> None:
-        """Close all batches of a log."""
-        for key in [key for key in self._opened if key[0] is log]:
-            self._bytes -= self._opened.pop(key).bytes
-
-    def _keep(self, key: tuple[HeldLog, int], batch: _Opened) -> None:
-        self._opened[key] = batch
-        self._bytes += batch.bytes
-        while self._bytes > OPENED_BYTES and len(self._opened) > 1:
-            _, oldest = self._opened.popitem(last=False)
-            self._bytes -= oldest.bytes
+        """Forget where the batches of a log are: it may be cut."""
+        for key in [key for key in self._located if key[0] is log]:
+            del self._located[key]
 
 
-def _open(batch: memoryview) -> Steps[_Opened]:
-    header, body = read_header(batch), opened(batch)
-    bounds, sizes, position = array("q"), array("q"), 0
-    for number in range(header.count):
-        if number % RECORDS_OF_STEP == RECORDS_OF_STEP - 1:
-            yield
-        size, position = size_of_record(body, position)
-        bounds.append(position)
-        sizes.append(size)
-        position += size
-    offsets = None
-    if header.count != header.last_offset_delta + 1:
-        offsets = {
-            read_record(body, start, start + size, header).offset: index
-            for index, (start, size) in enumerate(zip(bounds, sizes, strict=True))
-        }
-    return _Opened(header, body, offsets, bounds, sizes)
+def _locate(log: HeldLog, base: int) -> _Located:
+    segment = log.segments[log.segments.slot_of(base)]
+    log.write_staged()
+    place = segment.locate(base, log.segments.written_size_of(segment))
+    assert place is not None, f"no held batch reaches offset {base}"
+    header = read_header(segment.file.read(place[0], BATCH_HEADER_BYTES))
+    return _Located(segment.file, place[0], header)
 
 
 def make_batch(

@@ -7,14 +7,25 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from raftka.limits import PENDING_RECORDS
 from raftka.log.delivery.due import Due
 from raftka.wire.errors import Code, KafkaError, check_limit
 
-OFFSET_BITS = 64
-OFFSET_MASK = (1 << OFFSET_BITS) - 1
+# a pending record is one number: time, offset, offset behind that of its batch, place in the batch
+DELTA_SHIFT, OFFSET_SHIFT, TIME_SHIFT = 31, 62, 126
+INT_MASK, OFFSET_MASK = (1 << 31) - 1, (1 << 64) - 1
 NEVER = 1 << 62
+
+
+class DueRecord(NamedTuple):
+    """A pending record."""
+
+    at_ms: int
+    offset: int
+    base: int  # the base offset of its held batch
+    place: int  # in that batch, as Due has it
 
 
 class Pending:
@@ -37,28 +48,40 @@ class Pending:
     @property
     def next_ms(self) -> int:
         """The time of the next record; NEVER: none is pending."""
-        return self._heap[0] >> OFFSET_BITS if self._heap else NEVER
+        return self._heap[0] >> TIME_SHIFT if self._heap else NEVER
 
-    def push(self, at_ms: int, offset: int) -> None:
-        heappush(self._heap, at_ms << OFFSET_BITS | offset)
+    def push(self, record: DueRecord) -> None:
+        at_ms, offset, base, place = record
+        delta = offset - base
+        heappush(
+            self._heap,
+            at_ms << TIME_SHIFT | offset << OFFSET_SHIFT | delta << DELTA_SHIFT | place,
+        )
 
     def add(self, base: int, due: Sequence[Due]) -> None:
         """Add the records of a batch that was appended just now."""
         before = self.next_ms
-        for delta, at_ms in due:
-            self.push(at_ms, base + delta)
+        for delta, at_ms, place in due:
+            self.push(DueRecord(at_ms, base + delta, base, place))
         self._left[base] = len(due)
         if self.next_ms < before and self.on_sooner is not None:
             self.on_sooner()
 
-    def take(self, now_ms: int, at_most: int) -> list[tuple[int, int]]:
-        """Remove records that are due: (time in ms, offset) of each, in the order of delivery."""
-        heap, limit = self._heap, now_ms + 1 << OFFSET_BITS
-        taken: list[tuple[int, int]] = []
+    def take(self, now_ms: int, at_most: int) -> list[DueRecord]:
+        """Remove records that are due; return them in the order of their delivery."""
+        heap, limit = self._heap, now_ms + 1 << TIME_SHIFT
+        taken: list[DueRecord] = []
         while heap and heap[0] < limit and len(taken) < at_most:
             entry = heappop(heap)
-            taken.append((entry >> OFFSET_BITS, entry & OFFSET_MASK))
+            offset = entry >> OFFSET_SHIFT & OFFSET_MASK
+            base = offset - (entry >> DELTA_SHIFT & INT_MASK)
+            taken.append(DueRecord(entry >> TIME_SHIFT, offset, base, entry & INT_MASK))
         return taken
+
+    @property
+    def offsets(self) -> list[int]:
+        """Return the offsets of all pending records, in no order."""
+        return [entry >> OFFSET_SHIFT & OFFSET_MASK for entry in self._heap]
 
     def delivered(self, base: int) -> None:
         """Note that one more record of this held batch is delivered."""

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Protocol
 
-from raftka.log.delivery.due import AT_ONCE, DELIVERING, HELD_OFFSET, deliver_at
-from raftka.log.delivery.held import HeldBatches, Pending
+from raftka.log.delivery.due import AT_ONCE, DELIVERING, HELD_OFFSET, deliver_at, placed_records
+from raftka.log.delivery.held import DueRecord, HeldBatches, Pending
 from raftka.log.durability import Durability
 from raftka.log.segments.scan import Header, headers
 from raftka.log.segments.search import Steps
@@ -19,7 +19,7 @@ from raftka.log.segments.segment import Segment
 from raftka.log.segments.segment_list import SegmentList
 from raftka.log.segments.times import HELD
 from raftka.wire.errors import ProtocolError
-from raftka.wire.records import LOG_OVERHEAD_BYTES, Record, records_of
+from raftka.wire.records import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, Record, opened, read_header
 
 BATCHES_OF_STEP = 16  # some 20 us for their headers
 RECORDS_OF_STEP = 32  # some 100 us
@@ -120,8 +120,7 @@ class HeldScan:
         moves meanwhile.
         """
         log, left = self._log, OrderedDict[int, int]()
-        # of each pending record by its offset: its time, and the base offset of its batch
-        found: dict[int, tuple[int, int]] = {}
+        found: dict[int, DueRecord] = {}  # by offset
         position = max(first, log.start_offset)
         while position < log.end_offset:
             segment, start = self._locate(position)
@@ -139,8 +138,8 @@ class HeldScan:
             self._check()
         pending = self._held.pending = Pending(left)  # batches that come from now on are added
         try:
-            for number, (offset, (at_ms, _)) in enumerate(found.items()):
-                pending.push(at_ms, offset)
+            for number, record in enumerate(found.values()):
+                pending.push(record)
                 if number % RECORDS_OF_STEP == 0:
                     yield
                     self._check()
@@ -154,17 +153,18 @@ class HeldScan:
         segment: Segment,
         at: int,
         header: Header,
-        found: dict[int, tuple[int, int]],
+        found: dict[int, DueRecord],
         left: OrderedDict[int, int],
     ) -> Steps[None]:
-        for number, record in enumerate(_records(segment, at, header)):
+        for number, (place, record) in enumerate(_records(segment, at, header)):
             if header[5] & HELD:
-                found[record.offset] = _time_of(record), header[0]
+                due = DueRecord(_time_of(record), record.offset, header[0], place)
+                found[record.offset] = due
                 left[header[0]] = left.get(header[0], 0) + 1
             elif (held := found.pop(_held_offset(record), None)) is not None:
-                left[held[1]] -= 1
-                if not left[held[1]]:
-                    del left[held[1]]
+                left[held.base] -= 1
+                if not left[held.base]:
+                    del left[held.base]
             if number % RECORDS_OF_STEP == RECORDS_OF_STEP - 1:
                 yield
 
@@ -198,11 +198,16 @@ class HeldScan:
             raise Outdated
 
 
-def _records(segment: Segment, position: int, header: Header) -> Iterator[Record]:
-    """Yield the records of a batch in a file. One that cannot be read has none."""
+def _records(segment: Segment, position: int, header: Header) -> Iterator[tuple[int, Record]]:
+    """Yield the records of a batch in a file, and the place of each in the batch, if that is not
+    compressed. One that cannot be read has no more of them.
+    """
     batch = memoryview(segment.file.read(position, header[1] + LOG_OVERHEAD_BYTES))
+    place = BATCH_HEADER_BYTES
     try:
-        yield from records_of(batch)
+        for record, piece in placed_records(opened(batch), read_header(batch)):
+            yield place, record
+            place += len(piece)
     except ProtocolError:
         return
 

@@ -17,7 +17,6 @@ from raftka.chaos.simulated.checks.times import times_of
 from raftka.checksum import crc32c
 from raftka.log.checkpoints import LEADER_EPOCH_CHECKPOINT, decode_epochs
 from raftka.log.delivery.due import DELIVERING
-from raftka.log.delivery.held import OFFSET_MASK
 from raftka.log.delivery.scan import HeldScan
 from raftka.log.log import Log
 from raftka.log.producers.snapshots import ENTRIES_BACK, SUFFIX
@@ -272,7 +271,7 @@ def _held(log: Log, batches: Sequence[Scanned]) -> list[str]:
             else:
                 pending.pop(int(record.headers[-1][1] or -1), None)
     at_once(HeldScan(log).find_pending())
-    told: list[int] = [entry & OFFSET_MASK for entry in held.pending._heap] if held.pending else []
+    told: list[int] = held.pending.offsets if held.pending else []
     held.pending = None
     at_once(HeldScan(log).find_ranges())
     found = []
