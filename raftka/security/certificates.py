@@ -1,5 +1,5 @@
-"""Three fields of an X.509 certificate (RFC 5280), read from its DER bytes: the subject, the end of
-its time, the URIs among its alternative names.
+"""Fields of an X.509 certificate (RFC 5280), read from its DER bytes: the subject, the end of its
+time, the URIs and the names of hosts among its alternative names.
 
 OpenSSL has parsed and verified the bytes before; Python's `ssl` shows no subject as DER. So TLS
 needs no library beside Python's own: cryptography takes 17 MB, and comes with raftka[security].
@@ -8,13 +8,15 @@ needs no library beside Python's own: cryptography takes 17 MB, and comes with r
 import calendar
 import re
 from collections.abc import Iterator
+from ipaddress import ip_address
 from typing import NamedTuple
 
 SEQUENCE, OBJECT_ID, OCTETS = 0x30, 0x06, 0x04
 VERSION, EXTENSIONS = 0xA0, 0xA3  # [0] and [3] of TBSCertificate
 UTC_TIME, GENERALIZED_TIME = 0x17, 0x18
-URI = 0x86  # [6] of GeneralName
+DNS, URI, IP = 0x82, 0x86, 0x87  # [2], [6] and [7] of GeneralName
 ALTERNATIVE_NAMES = bytes.fromhex("551d11")  # 2.5.29.17
+ADDRESS_BYTES = (4, 16)  # of IPv4 and IPv6
 LONG_FORM = 0x80
 LENGTH_BYTES = 4  # at most: no certificate has 4 GB
 PIVOT = 50  # two digits of a year from here on are of the last century
@@ -31,6 +33,7 @@ class Certificate(NamedTuple):
     subject: bytes  # a Name, DER
     expires_s: int  # since the epoch
     uris: tuple[str, ...]
+    hosts: tuple[str, ...] = ()  # names and addresses that it is valid for
 
 
 def elements(data: bytes) -> Iterator[Element]:
@@ -60,8 +63,10 @@ def read_certificate(data: bytes) -> Certificate:
         _serial, _signature, _issuer, validity, subject, *rest = fields
         _begin, end = elements(validity.content)
         extensions = [_only(each.content, SEQUENCE) for each in rest if each.tag == EXTENSIONS]
-        uris = tuple(_uris(extensions[0])) if extensions else ()
-        return Certificate(subject.whole, _seconds(end), uris)
+        names = list(_names(extensions[0])) if extensions else []
+        uris = tuple(each.content.decode("ascii") for each in names if each.tag == URI)
+        hosts = tuple(host for each in names if (host := _host(each)) is not None)
+        return Certificate(subject.whole, _seconds(end), uris, hosts)
     except ValueError as error:
         raise ValueError(f"this is no X.509 certificate: {error}") from None
 
@@ -85,8 +90,16 @@ def _seconds(end: Element) -> int:
     return calendar.timegm((year, month, day, hour, minute, second))
 
 
-def _uris(extensions: bytes) -> Iterator[str]:
-    """Yield the URIs of the alternative names. Raises ValueError when these are there twice."""
+def _host(name: Element) -> str | None:
+    """Return the name of a host, or an address as text; None for other names."""
+    if name.tag == DNS:
+        return name.content.decode("ascii", "replace")
+    is_address = name.tag == IP and len(name.content) in ADDRESS_BYTES
+    return str(ip_address(name.content)) if is_address else None
+
+
+def _names(extensions: bytes) -> Iterator[Element]:
+    """Yield the alternative names. Raises ValueError when these are there twice."""
     found = [
         parts[-1]
         for each in elements(extensions)
@@ -96,6 +109,4 @@ def _uris(extensions: bytes) -> Iterator[str]:
     if len(found) > 1 or any(each.tag != OCTETS for each in found):
         raise ValueError("its alternative names are not one extension")
     for extension in found:
-        for name in elements(_only(extension.content, SEQUENCE)):
-            if name.tag == URI:
-                yield name.content.decode("ascii")
+        yield from elements(_only(extension.content, SEQUENCE))

@@ -4,6 +4,7 @@ import ssl
 from binascii import a2b_base64
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from random import Random
 
@@ -64,6 +65,7 @@ def random_certificate(chance: Random) -> tuple[x509.Certificate, list[str]]:
     uris = [f"urn:raftka:node:{chance.randrange(1000)}" for _ in range(chance.randrange(40))]
     names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(each) for each in uris]
     names += [x509.DNSName("n1.example"), x509.RFC822Name("x@example")]
+    names += [x509.IPAddress(IPv4Address("10.0.0.1")), x509.IPAddress(IPv6Address("::1"))]
     chance.shuffle(names)
     extensions = [(each, chance.random() < 0.5) for each in OTHERS if chance.random() < 0.5]
     has_names = chance.random() < 0.8
@@ -72,6 +74,12 @@ def random_certificate(chance: Random) -> tuple[x509.Certificate, list[str]]:
     chance.shuffle(extensions)
     shown = [each.value for each in names if isinstance(each, x509.UniformResourceIdentifier)]
     return issue(subject, chance.choice(TIMES), extensions), shown if has_names else []
+
+
+def has_alternative_names(certificate: x509.Certificate) -> bool:
+    return any(
+        isinstance(each.value, x509.SubjectAlternativeName) for each in certificate.extensions
+    )
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -83,6 +91,8 @@ def test_fields_are_those_that_cryptography_finds(seed: int) -> None:
     assert found.subject == made.subject.public_bytes()
     assert found.expires_s == int(made.not_valid_after_utc.timestamp())
     assert list(found.uris) == uris
+    assert set(found.hosts) in (set(), {"n1.example", "10.0.0.1", "::1"})
+    assert bool(found.hosts) == has_alternative_names(made)
     assert expires_s(made.public_bytes(Encoding.PEM).decode()) == found.expires_s
 
 

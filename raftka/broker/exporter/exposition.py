@@ -176,6 +176,7 @@ class Exposition:
         page.histogram("raftka_held_answers_seconds", snapshot.held, 1.0)
 
     def _process_numbers(self, page: Page, snapshot: Snapshot) -> None:
+        page.add("raftka_wall_clock_seconds", snapshot.wall_ms / 1000)
         used = 0.0
         for family in self._process.collect():
             for sample in family.samples:

@@ -90,6 +90,7 @@ class ClusterNumbers(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     now_s: float
+    wall_ms: int
     node_id: int
     cluster_id: str
     unfenced: bool
@@ -140,8 +141,10 @@ def take_snapshot(
     """All but the services: looked at a moment ago."""
     metrics, host, image = services.context.metrics, services.quorum.host, services.metadata.image
     leads = host is not None and host.active
+    sessions = [each.session for each in services.dispatcher.connections]
     return Snapshot(
         now_s=services.context.runtime.clock.now(),
+        wall_ms=services.context.runtime.clock.wall_ms(),
         node_id=services.context.node_id,
         cluster_id=image.cluster_id or "",
         unfenced=image.alive(services.context.node_id),
@@ -166,15 +169,11 @@ def take_snapshot(
         clients=clients,
         client_instances=len(services.client_metrics.instances),
         each_partition=services.metadata.settings["metrics.partitions"],
-        connections=dict(
-            Counter(each.session.listener for each in services.dispatcher.connections)
-        ),
-        software=count_software(
-            (each.session for each in services.dispatcher.connections), metrics.hit
-        ),
+        connections=dict(Counter(each.listener for each in sessions)),
+        software=count_software(sessions, metrics.hit),
         connections_made=metrics.connections_made,
         certificates=dict(metrics.certificates),
-        parked_fetches=services.context.metrics.parked_fetches,
+        parked_fetches=metrics.parked_fetches,
         fetch_sessions=len(services.fetch_sessions.by_id),
         session_partitions=services.fetch_sessions.partitions,
         shares=_shares(services),

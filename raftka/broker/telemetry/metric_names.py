@@ -161,6 +161,7 @@ raftka_http_failed_authentications_total counter Logins at the metrics port, or 
 raftka_transactional_ids gauge Transactional ids that this broker looks after, by state; Ongoing: those with an open transaction.
 raftka_transaction_markers_queued gauge Markers that wait for the answer to a request in flight, over all other brokers.
 raftka_producers gauge Idempotent producers that are remembered, over all partitions here.
+raftka_wall_clock_seconds gauge The node's clock, since the epoch, when this page was asked for.
 process_cpu_seconds_total counter Processor time.
 process_resident_memory_bytes gauge Memory.
 process_virtual_memory_bytes gauge Address space.
