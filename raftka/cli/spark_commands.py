@@ -321,12 +321,14 @@ def _is_statement(text: str) -> bool:
 
 
 def _needs_server(text: str) -> bool:
-    """Return whether a server alone can do the statement: a query goes on without a client."""
+    """Return whether a server alone can do the statement: a query goes on without a client, and so
+    does a function for all clients.
+    """
     from raftka.sql.language import StatementError, parse
-    from raftka.sql.language.statements import Control, CreateAs, InsertQuery
+    from raftka.sql.language.statements import Control, CreateAs, CreateFunction, InsertQuery
 
     try:
-        return isinstance(parse(text), CreateAs | InsertQuery | Control)
+        return isinstance(parse(text), CreateAs | CreateFunction | InsertQuery | Control)
     except StatementError:
         return False
 

@@ -56,6 +56,11 @@ sql.add_command(ask)
         "what their ACLs allow. Queries that go on need the token."
     ),
 )
+@click.option(
+    "--no-functions",
+    is_flag=True,
+    help="Refuse functions in Python, which run with the server's rights.",
+)
 @on_spark[0]
 @on_spark[1]
 @cluster_options

@@ -4,5 +4,6 @@
 """
 
 from raftka.sql.client import Connection, SqlError, connect, connect_async
+from raftka.sql.functions import function
 
-__all__ = ["Connection", "SqlError", "connect", "connect_async"]
+__all__ = ["Connection", "SqlError", "connect", "connect_async", "function"]

@@ -1,5 +1,5 @@
-"""The streams, tables and persistent queries that statements have made. Knows no broker and no
-Spark.
+"""The streams, tables, functions and persistent queries that statements have made. Knows no broker
+and no Spark.
 
 Each is a record of the statements' topic: its key the name in lower case, its value JSON. Streams
 are kept as the statement that would make them anew, with all their columns.
@@ -13,13 +13,15 @@ from dataclasses import dataclass, field, replace
 from raftka.json_values import JsonObject
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.records.fields import Field
+from raftka.sql.functions import Function
 from raftka.sql.language import StatementError, parse
+from raftka.sql.language.reader import called_in
 from raftka.sql.language.statements import Column, Create, Format, Options, Role
 from raftka.sql.language.types import quoted, type_text
 from raftka.versions import SQL_STATEMENTS, NewerFormat
 
 RUN = re.compile(r"[0-9a-f]{32}")  # a folder has this name
-MOST = 1000  # streams, tables and queries together
+MOST = 1000  # streams, tables, functions and queries together
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class PersistentQuery:
     schema_id: int | None = None  # that rows are written with, where their format has one
 
 
-Entry = Stream | PersistentQuery
+Entry = Stream | PersistentQuery | Function
 
 
 @dataclass
@@ -132,6 +134,15 @@ class Catalog:
         for _, each in sorted(self.entries.items()):
             if isinstance(each, PersistentQuery):
                 yield each
+
+    def functions(self) -> Iterator[Function]:
+        for _, each in sorted(self.entries.items()):
+            if isinstance(each, Function):
+                yield each
+
+    def function_users(self, name: str) -> list[PersistentQuery]:
+        """Return the queries that call a function."""
+        return [each for each in self.queries() if name.lower() in called_in(each.query)]
 
     def stream(self, name: str) -> Stream | None:
         found = self.entries.get(name.lower())
@@ -170,6 +181,8 @@ def encode(entry: Entry) -> bytes:
     """Return the value of an entry's record."""
     if isinstance(entry, Stream):
         return json.dumps({"version": 0, "statement": entry.text}).encode()
+    if isinstance(entry, Function):
+        return json.dumps({"version": 0, "function": entry.name, "python": entry.code}).encode()
     has_schema = {} if entry.schema_id is None else {"schema": entry.schema_id}
     return json.dumps(
         {
@@ -191,6 +204,8 @@ def decode(value: bytes, where: str) -> Entry:
     try:
         found: JsonObject = dict(json.loads(value))
         SQL_STATEMENTS.check(int(found["version"]), where)
+        if "function" in found:
+            return Function(str(found["function"]), str(found["python"]))
         return _stream(found["statement"]) if "statement" in found else _query(found)
     except NewerFormat as error:
         raise PipelineError(str(error)) from None

@@ -53,8 +53,11 @@ class Context:
         config: Path | None,
         registry: RegistryAccess | None,
         start_spark: StartSpark,
+        *,
+        has_functions: bool = True,
     ) -> None:
         """The arguments are those of the session."""
+        self.has_functions = has_functions
         self.connection = connection(bootstrap, config)
         self.registry = registry or _registry_of_environment()
         self._start_spark = start_spark
@@ -120,7 +123,7 @@ class Context:
     def sources(self, brokers: Brokers) -> "Sources":
         from raftka.sql.engine.analysis import Sources
 
-        return Sources(self.connection, self.registry, brokers, self.catalog())
+        return Sources(self.connection, self.registry, brokers, self.catalog(), self.has_functions)
 
     # streams that statements make and write to
 

@@ -303,6 +303,15 @@ class QueryHost:
             queries.add(changed, target)
         return Answer(note=f"{found.name} is {'paused' if changed.is_paused else 'running'}")
 
+    def restart(self, queries: Sequence[PersistentQuery]) -> None:
+        """Start queries anew from their checkpoints, those of this server that run."""
+        running, catalog = self._queries(), self._context.catalog()
+        for query in queries:
+            target = catalog.stream(query.target)
+            if self.state_of(query)[1] is not None and target is not None:
+                running.stop(query, forget=False)
+                running.add(query, target)
+
     def state_of(self, query: PersistentQuery) -> tuple[str, "Reported | None"]:
         """Return the state of a query in a word, and the report of one that runs here."""
         if self._state is None or query.server != self._state.server:

@@ -21,6 +21,13 @@ from raftka.sql.answers import Answer, Words, table
 from raftka.sql.catalog import Stream
 from raftka.sql.class_archive import make_later
 from raftka.sql.context import Context, StartSpark, start_java
+from raftka.sql.function_statements import (
+    create_function,
+    describe_function,
+    drop_function,
+    shown_functions,
+)
+from raftka.sql.functions import Function
 from raftka.sql.hosting import QueryHost, shown_queries
 from raftka.sql.language import StatementError, parse
 from raftka.sql.language.functions import ALIASES, call_of, shown
@@ -30,8 +37,11 @@ from raftka.sql.language.statements import (
     Control,
     Create,
     CreateAs,
+    CreateFunction,
     Describe,
+    DescribeFunction,
     Drop,
+    DropFunction,
     Explain,
     Format,
     InsertQuery,
@@ -42,7 +52,7 @@ from raftka.sql.language.statements import (
     Role,
     Show,
 )
-from raftka.sql.language.types import type_text
+from raftka.sql.language.types import quoted, type_text
 from raftka.sql.login_file import LoginFile
 from raftka.sql.registered import registered_columns
 from raftka.sql.tables.materialised import MaterialisedTables
@@ -70,18 +80,20 @@ class Session:
         registry: RegistryAccess | None = None,
         state: Path | None = None,
         start_spark: StartSpark | None = None,
+        has_functions: bool = True,
     ) -> None:
         """`config`: a file with client properties. `master`, `settings`: Spark's. `log`: where
         Java prints. `registry`: None: that of the environment. `state`: the folder of a server,
         which then runs its queries. `start_spark`: starts Spark in another way, given the
-        descriptor that Java is to hold.
+        descriptor that Java is to hold. `has_functions`: whether statements may make functions in
+        Python.
         """
         self._bootstrap, self._config = bootstrap, config
         self._login: LoginFile | None = None  # of a user, for whom this session is
         start = start_spark or partial(
             start_java, log or (None if state is None else state / "spark.log"), master, settings
         )
-        self._context = Context(bootstrap, config, registry, start)
+        self._context = Context(bootstrap, config, registry, start, has_functions=has_functions)
         self._functions: list[str] = []
         self._host = None if state is None else QueryHost(self._context, state)
         self._tables = (
@@ -177,6 +189,20 @@ class Session:
                 return self._describe(statement)
             case Create():
                 return self._create(statement)
+            case CreateFunction() | DropFunction() if self._login is not None:
+                raise StatementError(
+                    "functions in Python run with the server's rights. Next step: give this "
+                    "statement with the server's token, not with a login",
+                    text,
+                    statement.at,
+                )
+            case CreateFunction():
+                restart = (lambda users: None) if self._host is None else self._host.restart
+                return create_function(self._context, statement, self._check_function, restart)
+            case DropFunction():
+                return drop_function(self._context, statement)
+            case DescribeFunction():
+                return describe_function(self._context, statement, self._spark_function)
             case CreateAs() | InsertQuery() | Control():
                 if self._host is None:
                     raise StatementError(
@@ -202,12 +228,13 @@ class Session:
         with self._context.brokers() as brokers:
             names = list(brokers.names())
         streams = [each for kind in ("STREAM", "TABLE") for each in catalog.streams(kind)]
+        own = [each.name for each in catalog.functions()]
         fields = {column.name for each in streams for column in each.columns}
         return Words(
             names[:MOST_WORDS],
             [*(each.name for each in streams), *(each.name for each in catalog.queries())],
             sorted(fields)[:MOST_WORDS],
-            self._functions,
+            [*self._functions, *own],
         )
 
     # questions
@@ -291,6 +318,7 @@ class Session:
                 for name, forms in ALIASES.items()
                 for form in forms
             ]
+            functions += shown_functions(self._context)
             return table((("function", "STRING"), ("means", "STRING")), functions)
         catalog = self._context.catalog()
         if statement.what == "QUERIES":
@@ -325,6 +353,29 @@ class Session:
             statement.text,
             statement.at,
         )
+
+    def _check_function(self, made: Function) -> None:
+        """Raises StatementError, and PipelineError with the error of the function's file."""
+        spark = self._spark()
+        from raftka.pipeline.sql import failure
+        from raftka.sql.engine.python_functions import check_loads
+
+        try:
+            check_loads(spark, made)
+        except StatementError:
+            raise
+        except Exception as error:  # Spark's are of many kinds
+            raise failure(error) from None
+
+    def _spark_function(self, name: str) -> list[str]:
+        """Return Spark's lines about a function. Raise PipelineError."""
+        spark = self._spark()
+        from raftka.pipeline.sql import failure
+
+        try:
+            return [str(row[0]) for row in spark.sql(f"DESCRIBE FUNCTION {quoted(name)}").collect()]
+        except Exception as error:
+            raise failure(error) from None
 
     # changes
 

@@ -83,8 +83,8 @@ class Change:
         """Write entries by name; None: removed. All of them count, or none. Raise PipelineError."""
         if len(self.catalog.entries.keys() | {name.lower() for name in entries}) > MOST:
             raise PipelineError(
-                f"there are {MOST} streams, tables and queries, as many as are allowed. Next step: "
-                "DROP or TERMINATE one"
+                f"there are {MOST} streams, tables, functions and queries, as many as are "
+                "allowed. Next step: DROP or TERMINATE one"
             )
         records = {
             name.lower(): None if entry is None else encode(entry)

@@ -118,6 +118,9 @@ def test_brokers_decide_what_a_user_may_do(owner: Session) -> None:
         nobody.execute("PRINT 'orders' FROM BEGINNING LIMIT 1")
     with pytest.raises(StatementError, match="with its own login"):
         reader.execute("CREATE STREAM o AS SELECT key FROM orders")
+    for statement in ("CREATE FUNCTION f AS 'def f(): pass'", "DROP FUNCTION f"):
+        with pytest.raises(StatementError, match="with the server's token"):
+            reader.execute(statement)
     for each in (reader, nobody):
         each.close()
 

@@ -63,6 +63,7 @@ def serve(
     key: Path | None,
     token_file: Path | None,
     login: str | None,
+    no_functions: bool,
     master: str | None,
     config: Mapping[str, str],
 ) -> None:
@@ -71,7 +72,9 @@ def serve(
     from raftka.sql.server.process import serve
     from raftka.sql.server.server import Door
 
-    wanted = Wanted(bootstrap_server, _properties(), None, master, config)
+    wanted = Wanted(
+        bootstrap_server, _properties(), None, master, config, has_functions=not no_functions
+    )
     folder = wanted.folder
     folder.make()
     lock = folder.try_lock()

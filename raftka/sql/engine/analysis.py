@@ -21,6 +21,7 @@ from raftka.pipeline.topics.positions import nested
 from raftka.sql.catalog import Catalog, Stream
 from raftka.sql.engine.frames import stream_frame, topic_frame
 from raftka.sql.engine.permitted import check_permitted
+from raftka.sql.engine.python_functions import register_functions
 from raftka.sql.language.dialect import translate
 from raftka.sql.language.errors import StatementError
 from raftka.sql.language.tokens import Kind, tokens
@@ -66,6 +67,7 @@ class Sources(NamedTuple):
     registry: RegistryAccess | None
     brokers: Brokers
     catalog: Catalog
+    has_functions: bool = True  # in Python; else the server refuses to run them
 
 
 def analyze(
@@ -95,6 +97,7 @@ def _analyze(
     own = spark.newSession()
     own.conf.set(ON_FILES, "false")
     check_permitted(own, asked.query, asked.error)
+    register_functions(own, asked.query, sources.catalog, is_allowed=sources.has_functions)
     mentioned = words_of(asked.query)
     made: list[str] = []
     while True:

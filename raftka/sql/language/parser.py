@@ -1,6 +1,7 @@
 """Text to statements."""
 
 import difflib
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -12,8 +13,11 @@ from raftka.sql.language.statements import (
     Control,
     Create,
     CreateAs,
+    CreateFunction,
     Describe,
+    DescribeFunction,
     Drop,
+    DropFunction,
     Explain,
     Format,
     InsertQuery,
@@ -46,6 +50,7 @@ FORMS = (
     "CREATE STREAM ... AS SELECT",
     "CREATE TABLE",
     "CREATE TABLE ... AS SELECT",
+    "CREATE FUNCTION",
     "INSERT INTO",
     "PRINT",
     "SHOW",
@@ -53,11 +58,13 @@ FORMS = (
     "EXPLAIN",
     "DROP STREAM",
     "DROP TABLE",
+    "DROP FUNCTION",
     "PAUSE",
     "RESUME",
     "TERMINATE",
 )
 NEAR = 0.75  # of 1: a word so close is a slip of the pen; SET is not SELECT
+PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 DELIMITERS = {"SPACE": " ", "TAB": "\t"}
 
 
@@ -104,9 +111,12 @@ def _show(reader: Reader) -> Show:
     return Show(reader.text, at, reader.one_of(*SHOWN))
 
 
-def _describe(reader: Reader) -> Describe:
+def _describe(reader: Reader) -> Statement:
     reader.take()
     is_extended = reader.skip("EXTENDED")
+    if not is_extended and reader.skip("FUNCTION"):
+        at = reader.next.at
+        return DescribeFunction(reader.text, at, reader.name("a function"))
     at = reader.next.at
     return Describe(reader.text, at, reader.name("a stream, a table or a topic"), is_extended)
 
@@ -138,8 +148,12 @@ def _control(reader: Reader) -> Control:
     return Control(reader.text, at, action, reader.name("a query (SHOW QUERIES lists them)"))
 
 
-def _drop(reader: Reader) -> Drop:
+def _drop(reader: Reader) -> Statement:
     reader.take()
+    if reader.skip("FUNCTION"):
+        is_there = reader.skip("IF", "EXISTS")
+        at = reader.next.at
+        return DropFunction(reader.text, at, reader.name("a function"), is_there)
     kind = reader.one_of("STREAM", "TABLE")
     if_there = reader.skip("IF", "EXISTS")
     at = reader.next.at
@@ -223,10 +237,12 @@ def _create(reader: Reader) -> Statement:
     reader.take()
     is_replacing = reader.skip("OR", "REPLACE")
     begin = reader.next
+    if reader.skip("FUNCTION"):
+        return _create_function(reader, is_replacing)
     if not (reader.skip("STREAM") or reader.skip("TABLE")):
         reader.refuse(
             f"CREATE {begin.text} is not there. There are CREATE STREAM and CREATE TABLE, also "
-            "with AS SELECT"
+            "with AS SELECT, and CREATE FUNCTION"
         )
     if_missing = reader.skip("IF", "NOT", "EXISTS")
     at = reader.next.at
@@ -259,6 +275,23 @@ def _create(reader: Reader) -> Statement:
         key,
         is_replacing,
         if_missing,
+    )
+
+
+def _create_function(reader: Reader, is_replacing: bool) -> CreateFunction:
+    if_missing = reader.skip("IF", "NOT", "EXISTS")
+    begin = reader.next
+    name = reader.name("the new function")
+    if PLAIN_NAME.fullmatch(name) is None:
+        reader.refuse("a function has a name of letters, digits and _, a letter first", begin.at)
+    is_file = reader.one_of("FROM", "AS") == "FROM"
+    token = reader.next
+    if token.kind is not Kind.TEXT or not token.value.strip():
+        reader.refuse("a file should be here: FROM 'file.py', or its text behind AS, in quotes")
+    value = reader.take().value
+    code, path = (None, value) if is_file else (value, None)
+    return CreateFunction(
+        reader.text, begin.at, name, code, path, token.at, is_replacing, if_missing
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import partial
+from itertools import pairwise
 from typing import NoReturn, TypeVar
 
 from raftka.json_values import Json
@@ -164,3 +165,13 @@ class Reader:
             name = self.name("a field")
         self.expect(":=")
         return name, self.value(depth + 1)
+
+
+def called_in(query: str) -> set[str]:
+    """Return the names in lower case that stand before a bracket: of functions, and others."""
+    found = tokens(query)
+    return {
+        (each.value if each.kind is Kind.QUOTED else each.text).lower()
+        for each, after in pairwise(found)
+        if after.text == "(" and each.kind in (Kind.WORD, Kind.QUOTED)
+    }

@@ -123,6 +123,27 @@ class CreateAs(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class CreateFunction(Statement):
+    name: str
+    code: str | None  # of its file, in Python
+    path: str | None  # of the file, which the client reads
+    file_at: int  # the place of either
+    is_replacing: bool
+    if_missing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DropFunction(Statement):
+    name: str
+    if_there: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeFunction(Statement):
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class InsertQuery(Statement):
     name: str
     query: str

@@ -25,14 +25,19 @@ STATEMENTS = {  # by the words that begin them: the form, a sentence, an example
         "The newest row of each key of a topic, or of each group of a query that goes on.",
         "CREATE TABLE owners (id STRING PRIMARY KEY, name STRING) WITH (KAFKA_TOPIC = 'owners');",
     ),
+    "CREATE FUNCTION": (
+        "CREATE [OR REPLACE] FUNCTION [IF NOT EXISTS] name FROM 'file.py'",
+        "A function in Python, with the decorator @raftka.sql.function(returns='INT').",
+        "CREATE FUNCTION distance FROM 'distance.py';",
+    ),
     "INSERT": (
         "INSERT INTO stream [(columns)] VALUES (...), ...  |  INSERT INTO stream SELECT ...",
         "Rows, or a query that writes to the stream from now on.",
         "INSERT INTO trucks (truck, speed) VALUES (7, 81.5);",
     ),
     "DROP": (
-        "DROP STREAM | TABLE [IF EXISTS] name [DELETE TOPIC]",
-        "Forgets a stream or a table. A query that uses it is terminated first.",
+        "DROP STREAM | TABLE | FUNCTION [IF EXISTS] name [DELETE TOPIC]",
+        "Forgets a stream, a table or a function. A query that uses it is terminated first.",
         "DROP STREAM trucks;",
     ),
     "PAUSE": (
@@ -46,7 +51,7 @@ STATEMENTS = {  # by the words that begin them: the form, a sentence, an example
         "SHOW QUERIES;",
     ),
     "DESCRIBE": (
-        "DESCRIBE [EXTENDED] name",
+        "DESCRIBE [EXTENDED] name  |  DESCRIBE FUNCTION name",
         "Columns of a stream, table or topic.",
         "DESCRIBE trucks;",
     ),

@@ -41,6 +41,7 @@ class Wanted:
     idle_s: float | None = IDLE_S  # None: it never ends by itself
     master: str | None = None  # of Spark
     settings: Mapping[str, str] = field(default_factory=dict)  # Spark's
+    has_functions: bool = True  # whether statements may make functions in Python
     module: str = PROCESS
 
     @property
@@ -58,6 +59,7 @@ class Wanted:
             "master": self.master,
             "settings": dict(self.settings),
             "module": self.module,
+            "has_functions": self.has_functions,
         }
 
 

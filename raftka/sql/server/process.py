@@ -44,6 +44,7 @@ def open_session(order: JsonObject, folder: ServerFolder, config: Path | None) -
         settings=order["settings"],
         log=folder.path / "spark.log",
         state=folder.path / "queries",
+        has_functions=order["has_functions"],
     )
     try:
         session.wait_for_spark()
