@@ -159,7 +159,14 @@ def test_a_group_of_a_table_has_a_schema(
     reader = RegistryReader.of(RegistryAccess((registry,)), ("avro",))
     (record,) = cluster.records(f"{name}_t", read_committed=True)[-1:]
     assert reader.value(record.value or b"") == {"total": 3}
-    server.execute(f"TERMINATE ctas_{name}_t")
+    server.execute(
+        f"CREATE STREAM {name}_k WITH (VALUE_FORMAT='avro', PARTITIONS=1) AS SELECT k FROM {name} "
+        "PARTITION BY k"
+    )
+    wait_for(lambda: rows(server, f"SELECT * FROM {name}_k") == [["a"], ["a"]])
+    assert reader.value(cluster.records(f"{name}_k", read_committed=True)[0].value or b"") == {}
+    for query in (f"ctas_{name}_t", f"csas_{name}_k"):
+        server.execute(f"TERMINATE {query}")
 
 
 def test_a_query_writes_with_the_schema_that_the_topic_has(

@@ -2,7 +2,8 @@
 lines are Spark's own expressions; Avro and Protobuf are written in Python's workers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 from pyspark.sql import Column
@@ -10,6 +11,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import StructType
 
+from raftka.json_values import Json, JsonObject
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.records.fields import (
     EXACT_DIGITS,
@@ -26,6 +28,7 @@ from raftka.sql.catalog import Stream
 from raftka.sql.language.statements import Format
 from raftka.sql.registration import ValueWriter, header_of
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 
 
@@ -51,7 +54,26 @@ def value_of(given: Mapping[str, Column], target: Stream, writer: ValueWriter | 
         rows = _struct(values).cast(_shape([_json_field(each) for each in fields]))
         text = f.to_json(rows, {"timestampFormat": MICROSECONDS}).cast("binary")
         return f.concat(f.lit(header_of(writer.schema_id)), text)
+    if not fields:
+        return f.lit(writer({}))
     return _written(_struct(values).cast(_shape(fields)), target.topic, writer)
+
+
+def rows_in(values: pa.StructArray) -> Iterator[JsonObject]:
+    """Yield the rows of structs, none of which is null: several times as fast as Arrow alone."""
+    names = [each.name for each in values.type]
+    columns = [_column(each) for each in values.flatten()]
+    for row in zip(*columns, strict=True):
+        yield dict(zip(names, row, strict=True))
+
+
+def _column(values: pa.Array) -> list[Json]:
+    if pa.types.is_timestamp(values.type):  # Arrow goes by the time zone of each
+        return [
+            None if each is None else EPOCH + timedelta(microseconds=each)
+            for each in values.cast(pa.int64()).to_pylist()
+        ]
+    return values.to_pylist(maps_as_pydicts="strict")  # type: ignore[no-any-return]
 
 
 def _struct(values: list[Column]) -> Column:
@@ -85,7 +107,7 @@ def _json_kind(kind: Kind) -> Kind:
 def _written(rows: Column, topic: str, writer: ValueWriter) -> Column:
     def write(values: pa.Array) -> pa.Array:
         try:
-            found = [writer(each) for each in values.to_pylist(maps_as_pydicts="strict")]
+            found = [writer(each) for each in rows_in(values)]
         except Misfit as misfit:
             raise PipelineError(f"a row cannot be written to {topic}: {misfit}") from None
         return pa.array(found, pa.binary())
