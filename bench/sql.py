@@ -3,13 +3,14 @@ that go on, beside the same written in PySpark; questions by key. Needs raftka[p
 """
 
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -122,13 +123,16 @@ def serving(wanted: Wanted) -> Iterator[Connection]:
         session = connection.address.pid
         for each in processes():
             if each.session == session:
-                os.kill(each.pid, 9)
+                with suppress(ProcessLookupError):
+                    os.kill(each.pid, signal.SIGKILL)
         while any(each.session == session for each in processes()):
             time.sleep(0.05)
 
 
 def spent(session: int) -> float:
-    """Return the CPU seconds of all processes of a session, and of those that have ended in it."""
+    """Return the CPU seconds of all processes of a session, and of those that they have waited
+    for.
+    """
     total = 0
     for each in processes():
         if each.session == session:

@@ -2,12 +2,10 @@
 a server that ends and servers that are killed.
 """
 
-import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,11 +22,10 @@ from raftka.pipeline.topics.exactly_once import Part
 from raftka.sql.language import StatementError
 from raftka.sql.session import Session
 from raftka.testing import Cluster
+from tests.kit.sql_queries import state_of, values, wait
 from tests.sql.conftest import NewSession
 
 pytestmark = pytest.mark.filterwarnings("default")
-
-PATIENCE_S = 120.0
 
 
 @pytest.fixture
@@ -40,25 +37,6 @@ def name(cluster: Cluster) -> str:
 @pytest.fixture
 def server(new_session: NewSession, tmp_path: Path) -> Session:
     return new_session(tmp_path / "state")
-
-
-def values(cluster: Cluster, topic: str) -> list[Any]:
-    """Return the committed values of a topic."""
-    return list(cluster.values(topic, json, read_committed=True))
-
-
-def wait(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
-def state_of(session: Session, query: str) -> dict[str, Any]:
-    answer = session.execute("SHOW QUERIES")
-    names = [each.name for each in answer.columns]
-    (row,) = [each for each in answer.rows if each[0] == query]
-    return dict(zip(names, row, strict=True))
 
 
 def test_a_stream_with_a_query_is_written_paused_resumed_and_terminated(

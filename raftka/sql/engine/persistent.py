@@ -86,7 +86,9 @@ class Queries:
             if query.schema_id is None
             else ValueWriter(registry_of(registry), target.format, query.schema_id)
         )
-        return start(frame, target, query.name, self._checkpoint(query), self._connection, writer)
+        checkpoint = self._checkpoint(query)
+        remove_unfinished(checkpoint)
+        return start(frame, target, query.name, checkpoint, self._connection, writer)
 
     def analyze(self, asked: Asked, brokers: Brokers) -> Analyzed:
         """Return the frame of a query that goes on. Raise StatementError and PipelineError."""
@@ -131,6 +133,15 @@ class Queries:
             for flow in self._flows.values():
                 stop_between_batches(flow.query)
             self._flows.clear()
+
+
+def remove_unfinished(checkpoint: Path) -> None:
+    """Remove files that Spark had begun to write when the disk was full or the server was killed.
+    It never starts a query again that has such files and no batch. Raise OSError.
+    """
+    for name in ("offsets", "commits"):
+        for path in (checkpoint / name).glob(".*.tmp*"):
+            path.unlink(missing_ok=True)
 
 
 def hosts_without(spark: "SparkSession", folder: Path) -> Sequence[str]:
