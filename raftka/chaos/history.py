@@ -156,6 +156,20 @@ class History:
             self.write(_line(line))
 
 
+def longest_write_s(history: History, since_s: float = 0.0) -> float:
+    """Return the longest time of an acknowledged write, from the first try to the answer, of those
+    that began since then; all in seconds.
+    """
+    return max(
+        (
+            each.ended_s - each.began_s
+            for each in history.operations
+            if each.verb == PRODUCE and each.outcome == OK and each.began_s >= since_s
+        ),
+        default=0.0,
+    )
+
+
 def _take(operation: Operation, body: Mapping[str, object]) -> None:
     if not body.keys() <= DEFAULTS.keys():
         raise HistoryFailed(f"an operation has no {', '.join(body.keys() - DEFAULTS.keys())}")

@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from multiprocessing import get_context
+from pathlib import Path
 from time import process_time
 
+from raftka.chaos.simulated.releases import load
 from raftka.chaos.simulated.swarm import PLANS
 from raftka.chaos.simulated.workloads.at_work import WORKS
 from raftka.chaos.simulation import Options, Outcome, simulate
@@ -39,6 +42,7 @@ class Summary:
     cpu_s: float
     trace_hash: str
     probes: Counter[str]
+    longest_write_s: float = 0.0
 
 
 @dataclass
@@ -53,6 +57,7 @@ class Total:
     faults: int = 0
     simulated_s: float = 0.0
     cpu_s: float = 0.0
+    longest_write_s: float = 0.0
     bad: list[Summary] = field(default_factory=list)
     hashes: dict[int, str] = field(default_factory=dict)  # of the traces, by seed
 
@@ -65,6 +70,7 @@ class Total:
         self.faults += one.faults
         self.simulated_s += one.simulated_s
         self.cpu_s += one.cpu_s
+        self.longest_write_s = max(self.longest_write_s, one.longest_write_s)
         self.hashes[one.seed] = one.trace_hash
         if one.outcome is not Outcome.VALID:
             self.bad.append(one)
@@ -110,16 +116,18 @@ def one_heap() -> Iterator[None]:
         gc.enable()
 
 
-def options_of(kind: str) -> Options:
-    """The options of a plan, or of a workload alone. Raises KeyError."""
+def options_of(kind: str, earlier: Path | None = None) -> Options:
+    """The options of a plan, or of a workload alone. `earlier`: the wheel from which is upgraded.
+    Raises KeyError, and OSError, BadZipFile or ImportError for a file that is no such wheel.
+    """
     if kind in PLANS:
-        return Options(PLANS[kind])
+        return Options(PLANS[kind], earlier=load(earlier) if earlier is not None else None)
     alone = WORKS[kind]
     return Options(alone.plan, work=alone.make, moments=alone.moments)
 
 
-def run_one(seed: int, kind: str) -> Summary:
-    return run_small(seed) if kind == SMALL else run_whole(seed, options_of(kind))
+def run_one(seed: int, kind: str, earlier: Path | None = None) -> Summary:
+    return run_small(seed) if kind == SMALL else run_whole(seed, options_of(kind, earlier))
 
 
 def run_whole(seed: int, options: Options) -> Summary:
@@ -146,6 +154,7 @@ def _told(seed: int, options: Options) -> Summary:
         0.0,
         run.trace_hash,
         run.probes,
+        run.longest_write_s if options.plan.longest_write_s < inf else 0.0,
     )
 
 
@@ -166,10 +175,11 @@ def run_small(seed: int) -> Summary:
     )
 
 
-def many(seeds: Iterable[int], kind: str, jobs: int) -> AbstractContextManager[Iterator[Summary]]:
-    return spread(
-        partial(run_one, kind=kind), seeds, jobs, SMALL_AT_ONCE if kind == SMALL else AT_ONCE
-    )
+def many(
+    seeds: Iterable[int], kind: str, jobs: int, earlier: Path | None = None
+) -> AbstractContextManager[Iterator[Summary]]:
+    run = partial(run_one, kind=kind, earlier=earlier)
+    return spread(run, seeds, jobs, SMALL_AT_ONCE if kind == SMALL else AT_ONCE)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from types import ModuleType
 
 from raftka.broker.controller.boot_counter import OlderDisk
 from raftka.chaos import history as story
@@ -38,6 +39,7 @@ from raftka.chaos.simulated.faults.faults import Faults
 from raftka.chaos.simulated.faults.happened import Happened, Stopped, stop_at
 from raftka.chaos.simulated.faults.nemeses import Nemesis
 from raftka.chaos.simulated.faults.schedule import ONE_OF_SEVERAL, Fault, schedule, without
+from raftka.chaos.simulated.releases import PRESENT, Release
 from raftka.chaos.simulated.swarm import (
     AT_WORK,
     DIRECTORIES,
@@ -54,8 +56,10 @@ from raftka.chaos.simulated.swarm import (
     with_more,
     with_newer_groups,
     with_transactions,
+    with_upgrade,
 )
 from raftka.chaos.simulated.workloads import beside
+from raftka.chaos.simulated.workloads.upgrade import UpgradeWork
 from raftka.chaos.simulated.workloads.voters import VotersWork
 from raftka.chaos.simulated.workloads.workload import Awaited, Workload, busy, often, restored
 from raftka.chaos.verdict import Outcome, Rules, Verdict
@@ -109,6 +113,7 @@ class Options:
     # this workload alone, on three nodes, and a nemesis instead of scheduled faults
     work: Callable[[], Workload] | None = None
     moments: Sequence[str] = ()  # for which the nemesis waits
+    earlier: Release | None = None  # all nodes begin with it, and are upgraded: plans of upgrades
 
 
 @dataclass
@@ -130,6 +135,10 @@ class Run:
     lines: list[tuple[float, str]] = field(default_factory=list)  # what the nodes logged, and when
     stopped: bool = False  # at `until_s`
     least_acknowledged: int = LEAST_ACKNOWLEDGED
+
+    @property
+    def longest_write_s(self) -> float:
+        return story.longest_write_s(self.history)
 
     @property
     def happened(self) -> list[str]:
@@ -180,7 +189,7 @@ def simulate(seed: int, options: Options | None = None) -> Run:
             slices = busy() if life.settings.busy else nullcontext()
             with (
                 retained.watched(life.retention),
-                forgotten.noted(life.history.forgotten),
+                forgotten.noted(life.history.forgotten, life.rebuild_producers),
                 restored(),
                 steps,
                 slices,
@@ -196,6 +205,11 @@ def simulate(seed: int, options: Options | None = None) -> Run:
             sum([sum(work.counts) for work in life.works]) if options.work is not None else 0
         )
         run.history, run.verdict = life.history.told, life.verdict
+        if options.plan.longest_write_s < run.longest_write_s:
+            run.violations.append(
+                f"a write has waited for {run.longest_write_s:.3f} s, the most is "
+                f"{options.plan.longest_write_s} s"
+            )
         run.probes = probe([line for _, line in life.lines], life.observer)
         run.faults = nemesis.struck + (life.faults.happened if life.faults else [])
         run.simulated_s, run.trace_hash, run.trace = world.now, world.trace_hash, list(world.trace)
@@ -244,8 +258,15 @@ class _Life:
         chosen = with_transactions(plan, chosen, self.world.random("beside transactions"))
         chosen = with_bursts(plan, chosen, self.world.random("beside bursts"))
         chosen = with_newer_groups(plan, chosen, self.world.random("beside newer groups"))
+        if plan.upgrade:
+            chosen = with_upgrade(plan, chosen, self.world.random("beside an upgrade"))
         chosen = with_length(plan, chosen, self.world.random("length"))
         return self.options.settings or chosen
+
+    @property
+    def rebuild_producers(self) -> list[ModuleType]:
+        earlier = self.options.earlier or PRESENT
+        return [*PRESENT.rebuild_producers, *earlier.rebuild_producers]
 
     @property
     def _properties(self) -> Mapping[str, str]:
@@ -287,6 +308,7 @@ class _Life:
             before_start=watch,
             own={node_id: dict(values) for node_id, values in settings.mixed},
             later_voters=settings.later_voters,
+            release=self.options.earlier or PRESENT,
         )
         cluster.keeps_power = settings.flush == "os" and self.options.plan.flush is None
         struck = next(
@@ -312,14 +334,7 @@ class _Life:
                 ),
             )
         self._start_clients(cluster)
-        for work in self.works:
-            work.begin(cluster, self.world.random("workload"))
-        if settings.later_voters:
-            self.works.append(VotersWork())
-            self.works[-1].begin(cluster, self.world.random("voters"))
-        for name in settings.beside:
-            self.works.append(beside.BESIDE[name]())
-            self.works[-1].begin(cluster, self.world.random(f"beside {name}"))
+        self._begin_works(cluster, faults)
         faults.begin()
         if self.options.moments:
             self.nemesis.prepare(self.world, cluster)
@@ -335,6 +350,27 @@ class _Life:
         faults.heal()
         self._end_clients(cluster)
         self._check(cluster, client)
+
+    def _begin_works(self, cluster: Cluster, faults: Faults) -> None:
+        settings = self.settings
+        for work in self.works:
+            work.begin(cluster, self.world.random("workload"))
+        if settings.later_voters:
+            self.works.append(VotersWork())
+            self.works[-1].begin(cluster, self.world.random("voters"))
+        if self.options.earlier is not None:
+            self.works.append(
+                UpgradeWork(
+                    self.options.earlier,
+                    faults.scene.mend,
+                    settings.seconds,
+                    in_order=not self.options.plan.kinds,
+                )
+            )
+            self.works[-1].begin(cluster, self.world.random("upgrade"))
+        for name in settings.beside:
+            self.works.append(beside.BESIDE[name]())
+            self.works[-1].begin(cluster, self.world.random(f"beside {name}"))
 
     def _set_clocks(self) -> None:
         chance = self.world.random("clocks")

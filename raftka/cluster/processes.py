@@ -72,6 +72,7 @@ class NodeProcess:
         self.plan = plan
         self.module = PLAIN  # what is run; a test may put something before it
         self.environment: dict[str, str] = {}  # over ours
+        self.release: Path | None = None  # the folder of another release; None: ours is run
         self.ready = False
         self.process: subprocess.Popen[bytes] | Forked | None = None
         self.notices = Notices()
@@ -118,7 +119,7 @@ class NodeProcess:
         environment = {
             **os.environ,
             **self.environment,
-            "PYTHONPATH": python_path(),
+            "PYTHONPATH": python_path() if self.release is None else str(self.release),
             VARIABLE: self.notices.address,
         }
         with self.plan.log_file.open("ab") as log:
@@ -203,6 +204,7 @@ class Processes:
             len(self.nodes) == 1
             or node.plan.brokers
             or node.module != PLAIN
+            or node.release is not None
             or "LD_PRELOAD" in node.environment
         ):
             return None

@@ -486,10 +486,15 @@ def to_wire(command: Command) -> tuple[str, tuple[object, ...]]:
     return type(command).__name__, command
 
 
+class UnknownCommand(ValueError):
+    """Of a release after this one."""
+
+
 def from_wire(name: str, values: object) -> Command:
+    """Raises UnknownCommand, and ValueError for values that are none of that command's."""
     kind = COMMANDS.get(name)
     if kind is None:
-        raise ValueError(f"no such command: {name!r:.40}")
+        raise UnknownCommand(f"no such command: {name!r:.40}")
     command: Command = _reader_of(kind)(values)
     return command
 

@@ -10,6 +10,7 @@ from raftka.chaos.simulated.checks import verify
 from raftka.chaos.simulated.checks.forgotten import Forgotten, noted
 from raftka.chaos.simulated.clients.client import Client, Leader
 from raftka.chaos.simulated.clients.producers import History, Producer, Stream
+from raftka.chaos.simulated.releases import PRESENT
 from raftka.log.log import Log
 from raftka.log.producers.snapshots import ENTRIES_BACK
 from raftka.log.producers.state import ProducerState
@@ -42,7 +43,7 @@ def reopened(others: int, *, snapshot: bool = True) -> tuple[Log, list[Forgotten
         files.sync_directory(DIRECTORY)
         world.kill("n1", power_loss=True)
         forgotten: set[Forgotten] = set()
-        with noted(forgotten):
+        with noted(forgotten, PRESENT.rebuild_producers):
             log = open_log(world.node("n1").files, recovery_point=point, index_interval_bytes=1)
         assert log.end_offset == 6 + others
         return log, sorted(forgotten)

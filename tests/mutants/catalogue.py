@@ -42,6 +42,7 @@ from tests.mutants import (
     scenarios_of_the_quorum,
     scenarios_of_tls,
     scenarios_of_transactions,
+    scenarios_of_versions,
     scenarios_of_voters,
     schemas,
     secured_lives,
@@ -52,6 +53,7 @@ from tests.mutants import (
     times,
     tls,
     transactions,
+    versions,
     voters,
 )
 from tests.mutants.directed import SCENARIOS
@@ -89,6 +91,7 @@ AREAS = tuple(
         backups,
         times,
         delivery,
+        versions,
     )
 )
 # Importing these fills SCENARIOS.
@@ -115,5 +118,6 @@ DIRECTED = (
     scenarios_of_exactly_once,
     scenarios_of_tls,
     scenarios_of_transactions,
+    scenarios_of_versions,
     scenarios_of_voters,
 )

@@ -18,6 +18,7 @@ from types import FrameType
 
 from raftka.chaos.simulated.checks.watch import EVERY_S
 from raftka.chaos.simulated.faults.nemeses import OF_REPLICATION, OF_THE_QUORUM, Nemesis
+from raftka.chaos.simulated.swarm import ROLLING
 from raftka.chaos.simulated.workloads.at_work import WORKS, Alone
 from raftka.chaos.simulation import (
     DIRECTORIES,
@@ -32,6 +33,7 @@ from raftka.chaos.simulation import (
 )
 from raftka.chaos.small import raft_life, replication_life
 from raftka.chaos.small.raft_oracle import Violation
+from tests.kit.versions.earlier import earlier_release
 from tests.mutants.catalogue import MUTANTS, SCENARIOS, Mutant, mutated
 
 SURVIVES = (FAULTS, range(3))
@@ -73,6 +75,10 @@ def _at_work(alone: Alone) -> Lived:
     return lambda seed: at_work(seed, *alone).violations
 
 
+def _upgraded(plan: Plan) -> Lived:
+    return lambda seed: simulate(seed, Options(plan, earlier=earlier_release())).violations
+
+
 HUNTS: dict[str, Lived] = {
     "small quorum": _small(raft_life.run_seed),
     "small replication": _small(replication_life.run_seed),
@@ -80,6 +86,7 @@ HUNTS: dict[str, Lived] = {
     **{plan.name: _random(plan) for plan in (FAULTS, POWER, WIDTH, DIRECTORIES)},
     "replication struck": _struck(QUIET, OF_REPLICATION),
     "quorum struck": _struck(QUIET, OF_THE_QUORUM),
+    ROLLING.name: _upgraded(ROLLING),
     **{name: _at_work(work) for name, work in WORKS.items()},
 }
 SMALL = ("small quorum", "small replication", "small voters")
@@ -110,6 +117,7 @@ OF_AREA: dict[str, tuple[str, ...]] = {
     "share_groups": ("share",),
     "share_states": ("share",),
     "delivery": ("delayed",),
+    "versions": (ROLLING.name,),
     "times": (),  # scenarios alone, but for those that say otherwise
 }
 

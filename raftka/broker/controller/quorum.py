@@ -25,7 +25,7 @@ from raftka.broker.network.listening import listen
 from raftka.limits import CONTROLLER_CONNECTIONS, PEER_OUTPUT_BYTES
 from raftka.log.directory import LogDirectoryError
 from raftka.log.manager import LogManager
-from raftka.metadata.commands import Command, from_wire, to_wire
+from raftka.metadata.commands import Command, UnknownCommand, from_wire, to_wire
 from raftka.metadata.configs.settings import METADATA_DIRECTORY, NodeSettings, Voter
 from raftka.metadata.extension import Extension
 from raftka.metadata.image import Endpoint
@@ -698,7 +698,6 @@ class Quorum:
 
     def _execute_call(self, peer: Peer, call: int, name: str, values: Fields) -> None:
         assert self.host is not None
-        command = from_wire(name, values)
 
         def done(error: KafkaError | None, reply: object) -> None:
             peer.send(
@@ -709,6 +708,13 @@ class Quorum:
                 reply,
             )
 
+        try:
+            command = from_wire(name, values)
+        except UnknownCommand:
+            # all else of that node goes on; its client is answered
+            told = f"the controller's release does not know {name:.40}"
+            done(KafkaError(Code.UNSUPPORTED_VERSION, told), None)
+            return
         self.host.submit(command, done)
 
     def _send_entries(self, peer: Peer) -> None:

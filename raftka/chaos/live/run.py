@@ -13,11 +13,12 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
+from math import inf
 from pathlib import Path
 
 from raftka import __version__
 from raftka.chaos import checker
-from raftka.chaos.history import History, load
+from raftka.chaos.history import History, load, longest_write_s
 from raftka.chaos.live import copies
 from raftka.chaos.live.clients.clients import LIBRARIES
 from raftka.chaos.live.clients.copying import target
@@ -26,10 +27,12 @@ from raftka.chaos.live.clients.workers import Workers, clients_here, missing
 from raftka.chaos.live.metadata_log import seen_in
 from raftka.chaos.live.nemeses.mix import chosen
 from raftka.chaos.live.nemeses.nemesis import Nemesis
+from raftka.chaos.live.nemeses.upgrades import Upgrade
 from raftka.chaos.live.network import OwnNetwork
 from raftka.chaos.live.samples import Sampler
 from raftka.chaos.live.shares import crowd
 from raftka.chaos.live.stage import Stage
+from raftka.chaos.simulated import releases
 from raftka.chaos.verdict import Anomaly, Outcome, Rules, Verdict
 from raftka.cluster.processes import ClusterFailed
 from raftka.json_values import JsonObject
@@ -63,6 +66,7 @@ class Options:
     settings: Mapping[str, str] = field(default_factory=dict)  # of the nodes
     kafka_home: str = ""  # where the jars of Java's clients are
     secure: bool = False  # TLS everywhere, certificates on both sides, an authorizer
+    earlier: Path | None = None  # the wheel that all nodes begin with; they are upgraded
     share_consumers: int = 0  # beside the clients; they are killed and started again all the time
 
     @property
@@ -72,6 +76,8 @@ class Options:
             f"raftka chaos live{' --secure' if self.secure else ''} --minutes {self.minutes:g} "
             f"--nodes {self.nodes}"
         )
+        if self.earlier is not None:
+            begin += f" --upgrade-from {self.earlier}"
         if self.share_consumers:
             begin += f" --share-consumers {self.share_consumers}"
         return f"{begin} --nemesis {','.join(self.nemesis)} --seed {self.seed}{java}"
@@ -118,6 +124,7 @@ def live(
         options.module,
         network,
         secure=options.secure,
+        earlier=releases.installed(options.earlier) if options.earlier is not None else None,
     ) as stage:
         return _Round(options, folder, stage, say, commit).play()
 
@@ -128,7 +135,9 @@ class _Round:
         self._say = say
         self.began = time.monotonic()
         self.random = random.Random(options.seed)
-        wanted = chosen(options.nemesis)
+        wanted = chosen(each for each in options.nemesis if each != Upgrade.name)
+        if options.earlier is not None:  # as often as any other fault, at each node
+            wanted += [Upgrade(releases.load(options.earlier)) for _ in range(options.nodes)]
         lacking = {each.name: why for each in wanted if (why := each.missing(stage))}
         self.nemeses = [each for each in wanted if each.name not in lacking]
         self.missing = [f"{name}: {why}" for name, why in lacking.items()]
@@ -141,6 +150,7 @@ class _Round:
         self.happened: Counter[str] = Counter()
         self.bit: Counter[str] = Counter()
         self.rounds = 0
+        self.first_fault_s = inf  # clients begin slowly: a JVM, their metadata
         self.crowd: crowd.Crowd | None = None
         self.wrong: list[Anomaly] = []  # beside what clients saw
         self._faults = (folder / "faults.jsonl").open("w", encoding="utf-8")
@@ -296,6 +306,7 @@ class _Round:
             at_s, chance = self.now_s, random.Random(self.random.random())
             what = each.begin(self.stage, TOPIC, chance)
             under_way.append((each, at_s, what))
+            self.first_fault_s = min(self.first_fault_s, at_s)
             self._say(f"{at_s:7.1f} s  {each.name}: {what}")
             self._wait(self.random.uniform(*STAGGER_S), under_way, bit)
         hold_s = self.random.uniform(*HOLD_S)
@@ -394,6 +405,7 @@ class _Round:
             "metadata_seen": len(seen),
             "transactions": transactions,
             "share_consumers": shares,
+            "longest_write_s": round(longest_write_s(history, self.first_fault_s), 3),
             **figures_of(history, verdict),
         }
         run = Run(self.options, self.folder, verdict, figures, self.missing)

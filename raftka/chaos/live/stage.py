@@ -40,7 +40,10 @@ class Stage:
         network: OwnNetwork | None = None,
         *,
         secure: bool = False,
+        earlier: Path | None = None,
     ) -> None:
+        """`earlier`: the folder of the release that all nodes begin with; else they run ours."""
+        self.earlier = earlier
         self._resources = ExitStack()
         self.network = network or OwnNetwork()
         folder.mkdir(parents=True, exist_ok=True)
@@ -61,7 +64,7 @@ class Stage:
         self.expected: set[int] = set()  # to end: their disk fails
         self.died: list[str] = []  # what ended by itself and should not have
         for node_id, node in self.processes.nodes.items():
-            node.module = module
+            node.module, node.release = module, earlier
             if library is not None:
                 self.shims[node_id] = Shim(
                     library, node.plan.directory / "shim.page", node.plan.directory / "data"

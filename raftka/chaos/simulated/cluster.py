@@ -12,11 +12,10 @@ from raftka.broker.node import Node
 from raftka.broker.replica.partition import Partition
 from raftka.chaos.simulated.clients.client import Client
 from raftka.chaos.simulated.clients.shapes import PLAIN, SHAPES, Shape
+from raftka.chaos.simulated.releases import PRESENT, Release
 from raftka.client.connection import PLAIN as UNSECURED
 from raftka.client.connection import Secured
-from raftka.cluster.services import open_edges
 from raftka.json_values import JsonObject
-from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.image import PartitionImage
 from raftka.runtime.simulated.disk import SimulatedDisk
 from raftka.runtime.simulated.tasks import NodeStopped
@@ -66,12 +65,13 @@ class Cluster:
         before_start: Iterable[Callable[[int, Node], object]] = (),
         own: Mapping[int, Mapping[str, str]] | None = None,
         later_voters: Iterable[int] = (),
+        release: Release = PRESENT,
     ) -> None:
         """`start`: who is started at once; all, if it is not said. `controllers`: voters without a
-        broker. `before_start`: is given each process. `later_voters`: controllers that are no
-        voters when the cluster is formed.
+        broker. `before_start`: is given each process of the present release. `later_voters`:
+        controllers that are no voters when the cluster is formed.
 
-        `own`: settings of single nodes.
+        `own`: settings of single nodes. `release`: what all nodes begin with.
         """
         self.world = world
         self.size = nodes
@@ -84,6 +84,8 @@ class Cluster:
         self.controllers = frozenset(controllers)
         self.later_voters = frozenset(later_voters)
         self.voters_in_log = False  # kraft.version 1: controller.quorum.voters is gone
+        self.release = release
+        self.releases: dict[int, Release] = {}  # of nodes that begin with another one from now on
         self.log = LogLines(lambda: world.now)
         self.clients: list[Client] = []
         self.nodes: dict[int, Node] = {}  # the last process of each
@@ -126,15 +128,12 @@ class Cluster:
 
     def start(self, node_id: int) -> None:
         runtime = self.world.node(f"n{node_id}")
-        node = Node(
-            runtime,
-            NodeSettings.from_properties(self.properties(node_id)),
-            log_to=cast(IO[str], self.log),
-        )
+        release = self.release_of(node_id)
+        node = release.make_node(runtime, self.properties(node_id), cast(IO[str], self.log))
         self.nodes[node_id] = node
         runtime.at_death.append(partial(_drop_work, node))
         self.refused.pop(node_id, None)
-        for called in self.before_start:
+        for called in self.before_start if isinstance(node, Node) else ():
             called(node_id, node)
         runtime.take(lambda _: self._start(node_id, node), None)
 
@@ -142,13 +141,16 @@ class Cluster:
         """As the command line does: an exception here ends the process with a sentence."""
         try:
             node.start()
-            open_edges(node.services)
+            self.release_of(node_id).open_edges(node.services)
         except NodeStopped:
             raise
         except Exception as error:
             self.refused[node_id] = error
             self.world.kill(f"n{node_id}")
             raise NodeStopped from error
+
+    def release_of(self, node_id: int) -> Release:
+        return self.releases.get(node_id, self.release)
 
     def alive(self, node_id: int) -> bool:
         process = self.world.machine(f"n{node_id}").node
@@ -157,6 +159,11 @@ class Cluster:
     @property
     def living(self) -> dict[int, Node]:
         return {node_id: node for node_id, node in self.nodes.items() if self.alive(node_id)}
+
+    @property
+    def judged(self) -> dict[int, Node]:
+        """The living nodes of the release of these judges: insides of others may differ."""
+        return {node_id: node for node_id, node in self.living.items() if isinstance(node, Node)}
 
     def kill(self, node_id: int, *, power_loss: bool) -> None:
         self.world.kill(f"n{node_id}", power_loss=power_loss and not self.keeps_power)
@@ -214,8 +221,10 @@ class Cluster:
 
     @property
     def newest(self) -> Node:
-        """The node that knows most."""
-        return max(self.nodes.values(), key=lambda node: node.image.offset)
+        """The node that knows most; of several one of the present release."""
+        return max(
+            self.nodes.values(), key=lambda node: (node.image.offset, isinstance(node, Node))
+        )
 
     def leader_of(self, topic: str, partition: int) -> int | None:
         """None: there is none, or no such topic. As the node that knows most has it."""

@@ -3,6 +3,7 @@ given instead. Knows no cluster.
 """
 
 from dataclasses import dataclass, replace
+from math import inf
 from random import Random
 
 from raftka.chaos.simulated.faults import schedule
@@ -14,6 +15,17 @@ DIRECTORY_PATHS = ("/data", "/more", "/third")
 SHORT_AND_LONG_S = (6.0, 6.0, 6.0, 9.0, 9.0, 9.0, 9.0, 12.0, 12.0, 18.0)
 TRANSACTIONS = 0.25  # of the lives with other workloads have this one
 SHARES, STREAMS = 0.2, 0.1  # the same of share groups and of streams groups
+# one or two of these go on during an upgrade; both releases know their APIs
+UPGRADED_WORKS = (
+    "transactions",
+    "bursts",
+    "groups",
+    "consumer-groups",
+    "share",
+    "compaction",
+    "left-alone",
+    "recreation",
+)
 # of these lives: the same of transactions in bursts, and of nodes that are busy
 BURSTS, BUSY = 0.25, 0.5
 INDEX_BYTES = 4096  # what a topic has that is not told
@@ -108,6 +120,8 @@ class Plan:
     beside: bool = False  # other workloads go on meanwhile, nodes are set differently
     busy: bool = False  # the nodes of half of the lives, and of all where a workload is alone
     later_voters: tuple[int, ...] = ()  # five nodes, one voter, and these come and go
+    upgrade: bool = False  # from an earlier release, which is given
+    longest_write_s: float = inf  # from a client's first try to the answer
     lengths_s: tuple[float, ...] = ()  # one of these instead of `seconds`, with as many faults
     # raftka.log.flush of all nodes, and power is lost with all that is not flushed
     flush: str | None = None
@@ -138,11 +152,32 @@ SWARM = Plan(
     lengths_s=SHORT_AND_LONG_S,
 )
 VOTERS = Plan("voters", schedule.VOTERS, 20.0, (0.3, 1.5), later_voters=(2, 3, 4, 5))
+UPGRADE = Plan(
+    "upgrade",
+    schedule.UPGRADE,
+    14.0,
+    (0.2, 1.6),
+    (0.1, 0.3),
+    groups=True,
+    sizes=True,
+    upgrade=True,
+)
+# by the book: no fault, and no write may wait for long
+ROLLING = Plan(
+    "rolling",
+    (),
+    14.0,
+    pauses_s=(0.02, 0.05),
+    noise=False,
+    groups=True,
+    upgrade=True,
+    longest_write_s=0.5,
+)
 AT_WORK = Plan("work", (), 10.0)  # a workload alone
 BUSY_AT_WORK = replace(AT_WORK, busy=True)
 # the one of security, with faults of its own
 SECURED = Plan("work", schedule.SECURED, 20.0, ends_in_the_dark=True)
-EACH = (SWARM, THREE, POWER, FAULTS, WIDTH, DIRECTORIES, ELIGIBLE, VOTERS)
+EACH = (SWARM, THREE, POWER, FAULTS, WIDTH, DIRECTORIES, ELIGIBLE, VOTERS, UPGRADE, ROLLING)
 PLANS = {plan.name: plan for plan in EACH}
 
 
@@ -224,6 +259,13 @@ def with_newer_groups(plan: Plan, settings: Settings, chance: Random) -> Setting
     found = tuple(name for name, wanted in drawn.items() if wanted)
     pause_s = settings.pause_s * (1 + 0.5 * len(found))
     return replace(settings, beside=(*settings.beside, *found), pause_s=pause_s)
+
+
+def with_upgrade(plan: Plan, settings: Settings, chance: Random) -> Settings:
+    others = tuple(dict.fromkeys(chance.choices(UPGRADED_WORKS, k=2)))
+    dark = settings.ends_in_the_dark and bool(plan.kinds)
+    often = chance.random() < 0.5
+    return replace(settings, beside=others, often=often, ends_in_the_dark=dark)
 
 
 def with_bursts(plan: Plan, settings: Settings, chance: Random) -> Settings:

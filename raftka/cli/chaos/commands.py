@@ -23,6 +23,16 @@ PLAN_NAMES = (
     "directories",
     "eligible",
     "voters",
+    "upgrade",
+    "rolling",
+)
+UPGRADES = ("upgrade", "rolling")  # plans that need an earlier release
+EARLIER = click.option(
+    "--upgrade-from",
+    "earlier",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="WHEEL",
+    help="All nodes begin with that release of raftka, and are upgraded under way.",
 )
 PLAN = click.option(
     "--plan",
@@ -90,6 +100,12 @@ def _lacking(what: str, *names: str) -> None:
         raise click.UsageError(f"{what} have no {', '.join(given)}")
 
 
+def _check_earlier(options: dict[str, Option]) -> None:
+    """Raises UsageError: a plan of upgrades needs a wheel, and no other takes one."""
+    if (options["plan"] in UPGRADES) is not (options["earlier"] is not None):
+        raise click.UsageError(f"--upgrade-from WHEEL goes with --plan {' or '.join(UPGRADES)}")
+
+
 @click.group(cls=Noun)
 def chaos() -> None:
     """Break clusters on purpose, and check that they keep their promises. Exit codes: 0 good, 1
@@ -107,6 +123,7 @@ def chaos() -> None:
 )
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
 @PLAN
+@EARLIER
 @WORK
 @SMALL
 @click.option(
@@ -128,6 +145,7 @@ def chaos_sim(**options: Option) -> None:
     _check_extra()
     from raftka.cli.chaos.sim import sim
 
+    _check_earlier(options)
     if options["small"]:
         _lacking("small lives", "plan", "work", "out")
     elif options["work"]:
@@ -138,6 +156,7 @@ def chaos_sim(**options: Option) -> None:
 @chaos.command("replay", example="raftka chaos replay 317 --trace")
 @click.argument("seed", type=int)
 @PLAN
+@EARLIER
 @WORK
 @SMALL
 @click.option("--trace", is_flag=True, help="Print every step of the simulation too.")
@@ -173,6 +192,7 @@ def chaos_replay(**options: Option) -> None:
     _check_extra()
     from raftka.cli.chaos.replay import replay
 
+    _check_earlier(options)
     if options["small"]:
         _lacking("small lives", "plan", "work", "trace", "until_s", "skip", "settings", "out")
     elif options["work"]:
@@ -183,6 +203,7 @@ def chaos_replay(**options: Option) -> None:
 @chaos.command("shrink", example="raftka chaos shrink 317")
 @click.argument("seed", type=int)
 @PLAN
+@EARLIER
 @click.option(
     "--minutes",
     type=float,
@@ -196,6 +217,7 @@ def chaos_shrink(**options: Option) -> None:
     fails.
     """
     _check_extra()
+    _check_earlier(options)
     from raftka.cli.chaos.shrink import shrink
 
     raise SystemExit(shrink(**options))
@@ -223,6 +245,7 @@ def chaos_shrink(**options: Option) -> None:
     metavar="mix|NAME,...",
     help="Faults; an unknown name lists all of them.",
 )
+@EARLIER
 @click.option(
     "--secure",
     is_flag=True,
@@ -270,6 +293,8 @@ def chaos_live(**options: Option) -> None:
     _check_extra()
     from raftka.cli.chaos.live import play
 
+    if "upgrade" in str(options["nemesis"]).split(",") and options["earlier"] is None:
+        raise click.UsageError("the nemesis upgrade goes with --upgrade-from WHEEL")
     if options["secure"] and options["share_consumers"]:
         raise click.UsageError("share consumers know no TLS")
     raise SystemExit(play(**options))

@@ -13,6 +13,7 @@ from pathlib import Path
 from raftka.chaos.history import HistoryFailed
 from raftka.chaos.live.clients.wire import NAME as OWN
 from raftka.chaos.live.nemeses.mix import BEYOND, MIX, chosen
+from raftka.chaos.live.nemeses.upgrades import Upgrade
 from raftka.chaos.live.network import enter
 from raftka.chaos.live.run import Options, Run, live
 from raftka.chaos.report import report
@@ -36,12 +37,13 @@ def play(
     output: str,
     kafka_home: str,
     share_consumers: int,
+    earlier: Path | None,
     *,
     secure: bool,
 ) -> int:
     names = tuple(name.strip() for name in nemesis.split(",") if name.strip())
     try:
-        chosen(names)
+        chosen(each for each in names if each != Upgrade.name)
     except KeyError as error:
         print(
             f"raftka: there is no nemesis {error}; there are mix, {', '.join((*MIX, *BEYOND))}",
@@ -49,7 +51,9 @@ def play(
         )
         return 2
     folder = out or Path(tempfile.mkdtemp(prefix="raftka-chaos-"))
-    options = Options(minutes, nodes, names, seed, kafka_home=kafka_home, secure=secure)
+    options = Options(
+        minutes, nodes, names, seed, kafka_home=kafka_home, secure=secure, earlier=earlier
+    )
     if share_consumers:
         options = replace(
             options, clients=(OWN,), per_s=WITH_SHARES_PER_S, share_consumers=share_consumers
@@ -106,6 +110,8 @@ def _print_result(run: Run, page: Path) -> None:
         f"  {figures['sent']:,} records sent, {figures['acknowledged']:,} acknowledged, "
         f"{figures['lost']} lost, {figures['duplicates']} duplicates"
     )
+    if run.options.nemesis == (Upgrade.name,):  # other faults take longer, as they should
+        print(f"  longest write: {figures['longest_write_s']:.3f} s")
     if figures["share_consumers"]:
         print(
             "  share consumers: "
@@ -128,6 +134,7 @@ def _record(path: Path, run: Run) -> None:
         "read",
         "lost",
         "duplicates",
+        "longest_write_s",
         "clients",
         "share_consumers",
     )
@@ -140,6 +147,7 @@ def _record(path: Path, run: Run) -> None:
         "nemesis": ",".join(run.options.nemesis),
         "seed": run.options.seed,
         "secure": run.options.secure,
+        "upgraded": run.options.earlier is not None,
         "outcome": run.verdict.outcome,
         **{name: run.figures[name] for name in kept},
     }

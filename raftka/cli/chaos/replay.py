@@ -13,7 +13,7 @@ from random import Random
 
 from raftka.chaos.runner import options_of
 from raftka.chaos.simulated.swarm import PLANS, Settings, choose, with_more
-from raftka.chaos.simulation import Options, Run, simulate
+from raftka.chaos.simulation import Run, simulate
 from raftka.chaos.small.lives import play
 from raftka.cli.chaos.folder import write_folder
 from raftka.cli.output import CommandFailed, command
@@ -27,6 +27,7 @@ NODE = re.compile(r" node=(\d+)")
 def replay(
     seed: int,
     plan: str,
+    earlier: Path | None,
     work: str | None,
     small: bool,
     trace: bool,
@@ -49,10 +50,10 @@ def replay(
             given = given_settings(seed, plan, settings) if settings else None
             run = simulate(
                 seed,
-                Options(
-                    PLANS[plan],
-                    given,
-                    numbers(skip),
+                replace(
+                    options_of(plan, earlier),
+                    settings=given,
+                    skip=numbers(skip),
                     until_s=until_s,
                     keep_trace=keep_trace,
                     samples=out is not None,

@@ -5,17 +5,19 @@ out, and how to replay that.
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
+from pathlib import Path
 
+from raftka.chaos.runner import options_of
 from raftka.chaos.shrink import Shrinker, Shrunk, way_of
-from raftka.chaos.simulated.swarm import PLANS, Settings
-from raftka.chaos.simulation import Options, Run, simulate
+from raftka.chaos.simulated.swarm import Settings
+from raftka.chaos.simulation import Run, simulate
 from raftka.cli.progress import progress
 
 
-def shrink(seed: int, plan: str, minutes: float, *, quiet: bool) -> int:
-    ends = time.monotonic() + 60 * minutes
-    first = simulate(seed, Options(PLANS[plan]))
+def shrink(seed: int, plan: str, earlier: Path | None, minutes: float, *, quiet: bool) -> int:
+    ends, options = time.monotonic() + 60 * minutes, options_of(plan, earlier)
+    first = simulate(seed, options)
     way = way_of(first.violations)
     if not way:
         print(f"seed {seed} does not fail: {first.outcome}")
@@ -29,7 +31,7 @@ def shrink(seed: int, plan: str, minutes: float, *, quiet: bool) -> int:
     )
 
     def fails(faults: frozenset[int], settings: Settings) -> str:
-        run = simulate(seed, Options(PLANS[plan], settings, everything - faults))
+        run = simulate(seed, replace(options, settings=settings, skip=everything - faults))
         left_s = max(0.0, ends - time.monotonic())
         faults_left = len(shrinker.best.faults)
         shown.update(shrinker.best.runs, f"{faults_left} faults left, {left_s:.0f} s")
@@ -38,15 +40,12 @@ def shrink(seed: int, plan: str, minutes: float, *, quiet: bool) -> int:
     shrinker = Shrinker(fails, struck, first.settings, way, lambda: time.monotonic() < ends)
     with progress("shrinking", 0, "lives", quiet=quiet) as shown:
         best = shrinker.run()
-    _print_result(
-        first,
-        best,
-        simulate(seed, Options(PLANS[plan], best.settings, everything - frozenset(best.faults))),
-    )
+    kept = replace(options, settings=best.settings, skip=everything - frozenset(best.faults))
+    _print_result(first, best, simulate(seed, kept), earlier)
     return 1
 
 
-def _print_result(first: Run, best: Shrunk, last: Run) -> None:
+def _print_result(first: Run, best: Shrunk, last: Run, earlier: Path | None) -> None:
     struck = {each.number for each in first.faults}
     print(
         f"{len(struck)} faults became {len(best.faults)}, in {best.runs} "
@@ -67,6 +66,7 @@ def _print_result(first: Run, best: Shrunk, last: Run) -> None:
         str(first.seed),
         "--plan",
         first.plan.name,
+        *(["--upgrade-from", str(earlier)] if earlier is not None else []),
         *(["--skip", skip] if skip else []),
     ]
     words += [f"--set '{pair}'" for pair in changed]

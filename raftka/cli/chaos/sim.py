@@ -5,11 +5,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
-from raftka.chaos.runner import SMALL, Summary, Total, many
+from raftka.chaos.runner import SMALL, Summary, Total, many, options_of
 from raftka.chaos.simulated.checks.probes import PROBES, never_seen
-from raftka.chaos.simulated.swarm import PLANS
 from raftka.chaos.simulation import Options, simulate
 from raftka.chaos.verdict import Outcome
 from raftka.cli.chaos.folder import write_folder
@@ -23,6 +23,7 @@ def sim(
     seeds: range,
     jobs: int,
     plan: str,
+    earlier: Path | None,
     work: str | None,
     small: bool,
     out: Path | None,
@@ -32,22 +33,25 @@ def sim(
 ) -> int:
     name = SMALL if small else work or plan
     option = "--small" if small else f"--work {work}" if work is not None else f"--plan {plan}"
+    option += f" --upgrade-from {earlier}" if earlier is not None else ""
     began = time.monotonic()
     with (
-        many(seeds, name, jobs) as found,
+        many(seeds, name, jobs, earlier) as found,
         progress("simulating", len(seeds), "seeds", quiet=quiet) as shown,
     ):
         total = _gather(found, f"raftka chaos replay {{}} {option}", shown)
     seconds = time.monotonic() - began
     if out is not None:
-        _keep(total, seeds, plan, out)
+        _keep(total, seeds, replace(options_of(plan, earlier), samples=True), out)
     bad = {"bad": [each.seed for each in total.bad]} if total.bad else {}
+    longest = {"longest_write_s": round(total.longest_write_s, 3)} if total.longest_write_s else {}
     result = {
         "plan": name,
         "first": seeds[0],
         "last": seeds[-1],
         **total.as_json(),
         **bad,
+        **longest,
         "wall_s": round(seconds, 1),
     }
     if record is not None:
@@ -94,6 +98,8 @@ def _print_result(plan: str, seeds: range, total: Total, seconds: float) -> None
         f"{total.seeds / max(seconds, 1e-9):.2f} seeds/s,"
         f" {a_cpu_second:.2f} a CPU second"
     )
+    if total.longest_write_s:
+        print(f"  longest write: {total.longest_write_s:.3f} s")
     if total.probes:
         print(
             "  seen in so many seeds: "
@@ -109,11 +115,11 @@ def _print_result(plan: str, seeds: range, total: Total, seconds: float) -> None
         )
 
 
-def _keep(total: Total, seeds: range, plan: str, out: Path) -> None:
+def _keep(total: Total, seeds: range, options: Options, out: Path) -> None:
     wanted = [seeds[0]] if len(seeds) == 1 else [each.seed for each in total.bad]
     for seed in wanted:
-        run = simulate(seed, Options(PLANS[plan], samples=True))
-        write_folder(run, out if len(seeds) == 1 else out / f"{plan}-{seed}")
+        run = simulate(seed, options)
+        write_folder(run, out if len(seeds) == 1 else out / f"{options.plan.name}-{seed}")
 
 
 def _record(path: Path, result: dict[str, object]) -> None:

@@ -7,7 +7,7 @@ with its names, which `sync_directory` makes durable. Knows no time but how long
 """
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -185,6 +185,14 @@ class Directory:
         self.flushed(self.mark())
 
 
+def _files(directory: Directory, path: str) -> Iterator[tuple[str, bytes]]:
+    for name, entry in directory.entries.items():
+        if isinstance(entry, Directory):
+            yield from _files(entry, f"{path}/{name}")
+        else:
+            yield f"{path}/{name}", bytes(entry.content)
+
+
 class SimulatedDisk:
     """Outlives its node's incarnations. The faults are attributes to set and methods to call."""
 
@@ -203,6 +211,10 @@ class SimulatedDisk:
         # a power loss takes all that was not flushed, instead of a random part of it
         self.keeps_nothing = False
         self._random = random
+
+    def content(self) -> dict[str, bytes]:
+        """Return all files by path, as a process sees them."""
+        return dict(_files(self.root, ""))
 
     def find(self, path: str) -> Inode | Directory | None:
         here: Inode | Directory | None = self.root

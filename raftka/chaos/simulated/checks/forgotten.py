@@ -7,14 +7,13 @@ last one, and refuse the first as out of order although it has it. The judge der
 batches themselves, and does not disturb the log.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import ModuleType
 from typing import NamedTuple
 
 from raftka.chaos.simulated.checks.logs import far_back, memories, scan_of
-from raftka.log import log, recovery
 from raftka.log.producers.snapshots import Snapshots
 from raftka.log.producers.state import ProducerState
 from raftka.log.segments.segment import Segment
@@ -22,8 +21,6 @@ from raftka.runtime.simulated.disk import NodeFiles
 from raftka.runtime.simulated.world import Node
 
 Rebuild = Callable[[Sequence[Segment], Snapshots, int, int], ProducerState]
-
-USERS: tuple[ModuleType, ...] = (log, recovery)  # modules that call rebuild()
 
 
 class Forgotten(NamedTuple):
@@ -37,9 +34,11 @@ class Forgotten(NamedTuple):
 
 
 @contextmanager
-def noted(forgotten: set[Forgotten]) -> Iterator[None]:
-    """While it holds, every batch that a memory is rebuilt without, and may be, is added."""
-    originals: dict[ModuleType, Rebuild] = {module: module.__dict__["rebuild"] for module in USERS}
+def noted(forgotten: set[Forgotten], users: Iterable[ModuleType]) -> Iterator[None]:
+    """While it holds, every batch that a memory is rebuilt without, and may be, is added. `users`:
+    the modules that call rebuild(), of each release that runs.
+    """
+    originals: dict[ModuleType, Rebuild] = {module: module.__dict__["rebuild"] for module in users}
     for module, original in originals.items():
         setattr(module, "rebuild", partial(_noting, forgotten, original))  # noqa: B010
     try:

@@ -22,7 +22,7 @@ def wrong_with(cluster: Cluster) -> list[str]:
     commands are compared.
     """
     found = []
-    for node_id, node in sorted(cluster.living.items()):
+    for node_id, node in sorted(cluster.judged.items()):
         for coordinator in (
             node.groups.runtime.partitions.values() if hasattr(node, "groups") else ()
         ):

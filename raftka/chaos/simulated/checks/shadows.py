@@ -99,13 +99,13 @@ class Shadows:
 
     def check(self) -> list[str]:
         return [
-            wrong for node_id in sorted(self.cluster.living) for wrong in self.of_node(node_id)
+            wrong for node_id in sorted(self.cluster.judged) for wrong in self.of_node(node_id)
         ] + reloaded.wrong_with(self.cluster)
 
     def files(self) -> list[str]:
         """The living logs themselves, when nothing happens to them any more."""
         found = []
-        for node_id, node in sorted(self.cluster.living.items()):
+        for node_id, node in sorted(self.cluster.judged.items()):
             if (
                 node_id != self._rotten()
                 and node_id not in self.cluster.controllers

@@ -59,7 +59,7 @@ class Waiting:
         """Raises AssertionError in the middle of the life, as Watch does."""
         before, self._since, now = self._since, {}, self.cluster.world.now
         self._newest = self.cluster.newest.image.offset
-        for node_id, node in self.cluster.living.items():
+        for node_id, node in self.cluster.judged.items():
             process = self.cluster.world.machine(f"n{node_id}").node
             if process is None or process.is_busy or node.context.stopping:
                 continue  # what is due may come when its turn ends

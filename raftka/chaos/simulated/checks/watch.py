@@ -14,6 +14,7 @@ Raises AssertionError in the middle of the run, when it is still to be seen why.
 from collections.abc import Callable, Mapping
 from zlib import crc32
 
+from raftka.broker.node import Node
 from raftka.broker.replica.partition import Partition
 from raftka.chaos.simulated.checks.shadows import unflushed
 from raftka.chaos.simulated.cluster import Cluster
@@ -57,12 +58,12 @@ class Watch:
     def _check(self) -> None:
         if self.over:
             return
-        living = self.cluster.living
-        for node_id in living:
+        judged, newest = self.cluster.judged, self.cluster.newest
+        for node_id in judged:
             self._quorum(node_id)
-        held = [(node_id, node.replicas.partitions) for node_id, node in living.items()]
-        image = self.cluster.newest.image
-        for topic in image.topics.values():
+        held = [(node_id, node.replicas.partitions) for node_id, node in judged.items()]
+        # a node of another release may know more: its image is not read
+        for topic in newest.image.topics.values() if isinstance(newest, Node) else ():
             for index, partition in enumerate(topic.partitions):
                 key = topic.name, index
                 found = {

@@ -116,6 +116,17 @@ ELIGIBLE = (
     Kind("elect", 2),
     Kind("reorder", 1),
 )
+# none that speaks to a node in the words of the present release, and none that changes media
+UPGRADE = (
+    *KILLS,
+    *DELAYS,
+    *DISKS,
+    Kind("shut_down", 3),
+    Kind("reorder", 2),
+    Kind("clock_jump", 2),
+    Kind("loss_everywhere", 1),
+    Kind("slow_everywhere", 1),
+)
 SECURED = (
     *KILLS,
     *DELAYS,

@@ -389,7 +389,7 @@ class ConsumerGroupWork(OfGroups):
         """All members subscribe to the same topics: their targets must have each partition once,
         with any assignor.
         """
-        for node in cluster.living.values():
+        for node in cluster.judged.values():
             for coordinator in node.groups.runtime.partitions.values():
                 assert isinstance(coordinator.machine, GroupCoordinator)
                 group = coordinator.machine.groups.get(GROUP)

@@ -348,7 +348,7 @@ class Member(GroupClient):
 def members_left(cluster: Cluster) -> list[str]:
     """Members, or members to be, of groups whose coordinators live."""
     found = []
-    for node in cluster.living.values():
+    for node in cluster.judged.values():
         for coordinator in node.groups.runtime.partitions.values():
             machine = coordinator.machine
             assert isinstance(machine, GroupCoordinator)
@@ -404,7 +404,7 @@ def move_leaders(
         return
     topic = cluster.newest.image.topic_named(names[0] if len(names) == 1 else chance.choice(names))
     brokers = [
-        node for node_id, node in cluster.living.items() if node_id not in cluster.controllers
+        node for node_id, node in cluster.judged.items() if node_id not in cluster.controllers
     ]
     if topic is not None and brokers:
         controller = chance.choice(brokers).controller

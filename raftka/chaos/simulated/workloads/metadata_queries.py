@@ -85,7 +85,7 @@ class Asker:
 
     def _has_no_producer_ids(self, node_id: int) -> bool:
         """Return whether the node serves and has to ask the controller for its next producer id."""
-        node = self.cluster.living.get(node_id)
+        node = self.cluster.judged.get(node_id)
         return (
             node is not None
             and node.ready.is_set()
@@ -94,7 +94,7 @@ class Asker:
 
     def _node(self, node_id: int) -> Node:
         """Raises NoAnswer."""
-        node = self.cluster.living.get(node_id)
+        node = self.cluster.judged.get(node_id)
         if node is None or not node.ready.is_set():
             raise NoAnswer
         return node
@@ -107,7 +107,7 @@ class Asker:
         """
         image = node.image
         answer = await self.client.ask((f"n{node.node_id}", CLIENT_PORT), api, row, version=version)
-        if node.image is not image or self.cluster.living.get(node.node_id) is not node:
+        if node.image is not image or self.cluster.judged.get(node.node_id) is not node:
             raise NoAnswer
         return answer
 

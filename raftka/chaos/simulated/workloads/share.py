@@ -347,7 +347,7 @@ def term(cluster: Cluster, address: Address, partition: int) -> object:
     state. None: it has none, or another broker leads, of which it may not have heard.
     """
     node = next(
-        (node for node_id, node in cluster.living.items() if f"n{node_id}" == address[0]), None
+        (node for node_id, node in cluster.judged.items() if f"n{node_id}" == address[0]), None
     )
     newest = cluster.newest.image.topic_named(JOBS)
     if node is None or newest is None:

@@ -304,7 +304,7 @@ class StreamsWork(OfGroups):
 
     def _check_targets(self, cluster: Cluster) -> None:
         """The members' targets have each task exactly once, when they are of the group's epoch."""
-        for node in cluster.living.values():
+        for node in cluster.judged.values():
             for coordinator in node.groups.runtime.partitions.values():
                 assert isinstance(coordinator.machine, GroupCoordinator)
                 group = coordinator.machine.groups.get(GROUP)

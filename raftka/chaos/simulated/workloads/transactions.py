@@ -260,7 +260,7 @@ def coordinator_in(cluster: Cluster, transactional_id: str) -> CoordinatorPartit
 def unfinished(cluster: Cluster) -> list[str]:
     """Transactions that some coordinator or some partition has still open."""
     found = []
-    for node_id, node in cluster.living.items():
+    for node_id, node in cluster.judged.items():
         if not hasattr(node, "transactions"):
             continue
         for coordinator in node.transactions.runtime.partitions.values():
