@@ -42,8 +42,15 @@ class Stream:
         return self.options.format or Format.JSON
 
     @property
+    def keys(self) -> tuple[Column, ...]:
+        return tuple(each for each in self.columns if is_key(each))
+
+    @property
     def key(self) -> Column | None:
-        return next((each for each in self.columns if is_key(each)), None)
+        """Return the column whose text is the key; None: the key has several, or no record has
+        one.
+        """
+        return self.keys[0] if len(self.keys) == 1 else None
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -104,6 +111,7 @@ class PersistentQuery:
     run: str  # an id that no other query has: the name of its checkpoint
     is_paused: bool = False
     schema_id: int | None = None  # that rows are written with, where their format has one
+    is_final: bool = False  # EMIT FINAL: a row of a table is written when it changes no more
 
 
 Entry = Stream | PersistentQuery | Function
@@ -152,6 +160,18 @@ class Catalog:
         found = self.entries.get(name.lower())
         return found if isinstance(found, PersistentQuery) else None
 
+    def keys_of_table(self, name: str) -> tuple[str, ...] | None:
+        """Return the key columns of a table; None: the name is none of a table."""
+        found = self.stream(name)
+        if found is None or found.kind != "TABLE":
+            return None
+        return tuple(each.name for each in found.keys)
+
+    def delay_of(self, name: str) -> str | None:
+        """Return how late records of a stream may be; None: nothing says it."""
+        found = self.stream(name)
+        return None if found is None else found.options.watermark
+
     def with_watermarks(self, delays: Mapping[str, str]) -> "Catalog":
         """Return a copy whose streams of these names, in lower case, have other watermarks."""
         changed: dict[str, Entry] = {
@@ -195,6 +215,7 @@ def encode(entry: Entry) -> bytes:
             "run": entry.run,
             "paused": entry.is_paused,
             **has_schema,
+            **({"final": True} if entry.is_final else {}),
         }
     ).encode()
 
@@ -235,4 +256,5 @@ def _query(found: Mapping[str, object]) -> PersistentQuery:
         run,
         bool(found["paused"]),
         None if schema_id is None else int(str(schema_id)),
+        bool(found.get("final")),  # of 0.x, which had none: false
     )

@@ -27,10 +27,8 @@ from raftka.sql.registration import registered_id
 from raftka.sql.replacing import PREFIXES, check_replaced_stream, replaced_query
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from raftka.pipeline.flows.supervisor import Reported
-    from raftka.sql.engine.analysis import Asked
+    from raftka.sql.engine.analysis import Analyzed, Asked
     from raftka.sql.engine.persistent import Queries
 
 ID, LOCK = "server-id", "queries.lock"
@@ -188,7 +186,9 @@ class QueryHost:
     def _create(self, statement: Persistent, queries: "Queries") -> Answer:
         from raftka.sql.engine.analysis import Asked, words_of
         from raftka.sql.engine.outputs import check_streaming, check_target, mode_of
+        from raftka.sql.engine.persistent import beginning
         from raftka.sql.engine.state import check_state
+        from raftka.sql.engine.table_keys import check_keys, check_tables, keys_of
 
         assert self._state is not None, "the queries are there"
         asked = Asked(statement.text, statement.query, statement.query_at)
@@ -200,24 +200,25 @@ class QueryHost:
                 if known is not None and statement.if_missing:
                     return Answer(note=f"{known.name} is there already")
                 old = replaced_query(change.catalog, statement, self._state.server)
-            found = queries.analyze(asked, brokers)
-            _check_sources(change.catalog, found.sources, asked)
+                kind, is_final = statement.kind, statement.is_final
+            else:
+                kind = context.target(change.catalog, statement.name, statement).kind
+                is_final = False
+            begin = beginning(kind, is_final=is_final)
+            found = queries.analyze(asked, brokers, begin)
+            mode = mode_of(found.frame, kind, is_final=is_final)
+            check_tables(found, asked, change.catalog, has_changes=mode == "update")
             if isinstance(statement, CreateAs):
-                target = self._new_target(statement, found.frame, asked)
+                target = self._new_target(statement, found, change.catalog, asked)
                 prefix = PREFIXES[statement.kind]
             else:
                 target = context.target(change.catalog, statement.name, statement)
+                if mode == "update":
+                    check_keys(keys_of(found, asked, change.catalog), target, asked)
                 prefix = "insert"
-            mode = mode_of(found.frame, target.kind)
             check_streaming(found.frame, asked, words_of(statement.query), mode)
             check_target(found.frame, target, asked)
             _check_no_loop(change.catalog, statement, target, found.sources)
-            if isinstance(statement, CreateAs) and old is not None and known is not None:
-                check_replaced_stream(known, target, statement)
-                before = queries.analyze(Asked(old.query, old.query, 0), brokers)
-                check_state(before.frame, found.frame, asked)
-            schema_id = self._schema_id(statement, target, asked)
-            context.make_topic(brokers, target)
             query = PersistentQuery(
                 change.catalog.new_name(f"{prefix}_{target.name.lower()}"),
                 target.name,
@@ -225,10 +226,15 @@ class QueryHost:
                 found.sources,
                 self._state.server,
                 uuid.uuid4().hex,
-                schema_id=schema_id,
+                is_final=is_final,
             )
-            if old is not None:
+            if isinstance(statement, CreateAs) and old is not None and known is not None:
+                check_replaced_stream(known, target, statement)
+                before = queries.analyze(Asked(old.query, old.query, 0), brokers, begin)
+                check_state(before, found, asked)
                 query = replace(query, name=old.name, run=old.run, is_paused=old.is_paused)
+            query = replace(query, schema_id=self._schema_id(statement, target, asked))
+            context.make_topic(brokers, target)
             change.commit({target.name: target, query.name: query})
         if old is not None:
             queries.stop(old, forget=False)
@@ -246,12 +252,16 @@ class QueryHost:
                 "all of them share, at the same path"
             )
 
-    def _new_target(self, statement: CreateAs, frame: "DataFrame", asked: "Asked") -> Stream:
+    def _new_target(
+        self, statement: CreateAs, found: "Analyzed", catalog: Catalog, asked: "Asked"
+    ) -> Stream:
         """Return the stream that a query makes. Raise StatementError."""
-        from raftka.sql.engine.outputs import columns_of, key_of_groups
+        from raftka.sql.engine.outputs import columns_of
+        from raftka.sql.engine.table_keys import keys_of
 
         is_table = statement.kind == "TABLE"
-        key = key_of_groups(frame, asked) if is_table else statement.key
+        partition_by = () if statement.key is None else (statement.key,)
+        keys = keys_of(found, asked, catalog) if is_table else partition_by
         options = replace(
             statement.options,
             topic=statement.options.topic or statement.name,
@@ -259,7 +269,8 @@ class QueryHost:
         )
         target = Stream(statement.kind, statement.name, (), options)
         role = Role.PRIMARY_KEY if is_table else Role.KEY
-        target = replace(target, columns=columns_of(frame, key, target.format, asked, role))
+        columns = columns_of(found.frame, keys, target.format, asked, role)
+        target = replace(target, columns=columns)
         self._context.check_options(target, statement)
         return target
 
@@ -321,17 +332,6 @@ class QueryHost:
         if reported is None:
             return "paused" if query.is_paused else "starting", None
         return reported.state, reported
-
-
-def _check_sources(catalog: Catalog, sources: Sequence[str], asked: "Asked") -> None:
-    """Raise StatementError for a query that goes on and reads a table, whose rows change."""
-    for name in sources:
-        found = catalog.stream(name)
-        if found is not None and found.kind == "TABLE":
-            raise asked.error(
-                f"{found.name} is a table: a query that writes reads streams and topics. Next "
-                f"step: CREATE STREAM over its topic {found.topic}"
-            )
 
 
 def _check_no_loop(

@@ -45,6 +45,10 @@ def replaced_query(catalog: Catalog, statement: CreateAs, server: str) -> Persis
             f"{queries[0].name} is run by another server, {queries[0].server}. Next step: give the "
             "statement there"
         )
+    if queries[0].is_final != statement.is_final:
+        raise refuse(
+            f"EMIT FINAL would come or go, and rows are there that it decides about. {ANEW}"
+        )
     return queries[0]
 
 

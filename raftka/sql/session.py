@@ -324,7 +324,7 @@ class Session:
         if statement.what == "QUERIES":
             return shown_queries(catalog, self._host)
         rows = [
-            [each.name, each.topic, str(each.format), "" if each.key is None else each.key.name]
+            [each.name, each.topic, str(each.format), ", ".join(key.name for key in each.keys)]
             for each in catalog.streams(statement.what.removesuffix("S"))
         ]
         names = ("name", "topic", "format", "key")

@@ -197,7 +197,7 @@ def _record(
 ) -> tuple[bytes | None, bytes | None]:
     """Return key and value of a record. Raise Misfit and PipelineError."""
     values: JsonObject = {}
-    key = None
+    keys: JsonObject = {}
     for each in target.columns:
         value = given.get(each.name.lower())
         if each.role in (Role.HEADERS, Role.HEADER):
@@ -206,11 +206,22 @@ def _record(
             raise Misfit(f"{each.name} may not be null")
         if value is not None:
             value = written(value, each.kind, each.name)
-        if is_key(each):
-            key = None if value is None else _text(value)
-        else:
-            values[each.name] = value
-    return key, _encode(target, values, writer)
+        (keys if is_key(each) else values)[each.name] = value
+    return _key(target, keys), _encode(target, values, writer)
+
+
+def _key(target: Stream, values: JsonObject) -> bytes | None:
+    """Return the key of a record: the text of its value; of several the object of JSON that Spark
+    writes. Raise Misfit.
+    """
+    if target.key is not None:
+        value = values[target.key.name]
+        return None if value is None else _text(value)
+    if any(isinstance(each, bytes) for each in values.values()):
+        raise Misfit("JSON has no place for bytes")
+    if not values:
+        return None
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def written(value: Json, kind: Kind, where: str) -> Json:

@@ -8,7 +8,7 @@ from typing import Any
 from raftka.sql.session import Session
 from raftka.testing import Cluster
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 
 
 def values(cluster: Cluster, topic: str) -> list[Any]:

@@ -19,6 +19,7 @@ from raftka.sql.server.launch import Wanted
 from raftka.sql.server.server import Door, SqlServer
 from raftka.sql.session import Session
 from raftka.testing import Cluster
+from tests.kit.sql_children import Child
 from tests.kit.sql_server import TOKEN, FakeSession
 from tests.pipeline.conftest import cluster, kafka_jars, player, spark
 
@@ -51,6 +52,19 @@ def new_session(spark: Any, cluster: Cluster) -> Iterator[NewSession]:
 @pytest.fixture
 def session(new_session: NewSession) -> Session:
     return new_session()
+
+
+@pytest.fixture
+def start_child(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[[], Child]]:
+    started: list[Child] = []
+
+    def start() -> Child:
+        started.append(Child(cluster, tmp_path / "state"))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.kill()
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.errors import AnalysisException, ParseException
@@ -22,8 +23,11 @@ from raftka.sql.catalog import Catalog, Stream
 from raftka.sql.engine.frames import stream_frame, topic_frame
 from raftka.sql.engine.permitted import check_permitted
 from raftka.sql.engine.python_functions import register_functions
-from raftka.sql.language.dialect import translate
+from raftka.sql.engine.table_joins import joined_frame
+from raftka.sql.language.changes import CHANGE, IS_PRESENT
 from raftka.sql.language.errors import StatementError
+from raftka.sql.language.going_on import Prepared, prepare
+from raftka.sql.language.table_joins import Shape, TableJoin
 from raftka.sql.language.tokens import Kind, tokens
 from raftka.sql.language.types import quoted
 
@@ -52,12 +56,16 @@ class Start(NamedTuple):
     """The place where streams begin."""
 
     offsets: str  # EARLIEST or LATEST
-    at_once: int  # records of a batch
+    at_once: int | None  # records of a batch; None: all that are there
+    checkpoint: Path | None = None  # None: the query is not to run
+    has_changes: bool = False  # rows that leave a table are among the rows
 
 
 class Analyzed(NamedTuple):
     frame: "DataFrame"
     sources: tuple[str, ...]  # names of streams, tables and topics that it reads, in lower case
+    alone: tuple[str, ...] = ()  # those of them that are in no join with a table
+    joins: Sequence[TableJoin] = ()
 
 
 class Sources(NamedTuple):
@@ -76,13 +84,20 @@ def analyze(
     """Return the frame of a query. `begin`: None: it reads all that is there now, and ends. Raise
     StatementError and PipelineError.
     """
-    translated = translate(asked.query)
-    sources = sources._replace(catalog=sources.catalog.with_watermarks(translated.delays))
+    catalog = sources.catalog
     try:
-        found = _analyze(spark, Asked(translated.text, translated.text, 0), sources, begin)
+        prepared = prepare(
+            asked.query,
+            catalog.keys_of_table,
+            goes_on=begin is not None,
+            has_changes=begin is not None and begin.has_changes,
+        )
+        delays = prepared.all_delays(catalog.delay_of)
+        sources = sources._replace(catalog=catalog.with_watermarks(delays))
+        found = _Analysis(spark, prepared, sources, begin).run()
     except StatementError as error:
-        raise asked.error(error.message, translated.place(error.at or 0)) from None
-    if others := translated.delays.keys() - set(found.sources):
+        raise asked.error(error.message, error.at) from None
+    if others := prepared.delays.keys() - set(found.sources):
         raise asked.error(
             f"GRACE PERIOD is of a stream, and {min(others)} is none. Next step: put WINDOW where "
             "the stream itself is read"
@@ -90,65 +105,113 @@ def analyze(
     return found
 
 
-def _analyze(
-    spark: "SparkSession", asked: Asked, sources: Sources, begin: Start | None
-) -> Analyzed:
-    """Return the frame of a query in Spark's words."""
-    own = spark.newSession()
-    own.conf.set(ON_FILES, "false")
-    check_permitted(own, asked.query, asked.error)
-    register_functions(own, asked.query, sources.catalog, is_allowed=sources.has_functions)
-    mentioned = words_of(asked.query)
-    made: list[str] = []
-    while True:
+class _Analysis:
+    """The names of one query. Places of its errors are those in the query as it was written."""
+
+    def __init__(
+        self, spark: "SparkSession", prepared: Prepared, sources: Sources, begin: Start | None
+    ) -> None:
+        self._own, self._prepared, self._sources = spark.newSession(), prepared, sources
+        self._begin = begin
+        self._asked = Asked(prepared.text, prepared.text, 0)
+        self._words = [each for each in words_of(prepared.text) if each not in CHANGE]
+        self._alone: list[str] = []
+        self._joined: list[str] = []
+
+    def run(self) -> Analyzed:
+        """Raises StatementError and PipelineError."""
+        own, asked, sources = self._own, self._asked, self._sources
+        own.conf.set(ON_FILES, "false")
         try:
-            return Analyzed(own.sql(asked.query), tuple(sorted(made)))
-        except ParseException as error:
-            raise asked.error(*_parse_error(asked, error)) from None
-        except AnalysisException as error:
-            if error.getCondition() != UNKNOWN:
-                raise asked.error(sentence_of(error), _place_of(error, asked)) from None
-            name = _name_in(error, asked)
-        if name.lower() in made or len(made) >= MOST_NAMES:
-            raise asked.error(
-                f"{name} cannot be read here. Next step: name a stream, a table or a topic",
-                _place(asked.query, name),
+            check_permitted(own, asked.query, asked.error)
+            has_functions = sources.has_functions
+            register_functions(own, asked.query, sources.catalog, is_allowed=has_functions)
+            frame = self._frame()
+        except StatementError as error:
+            raise StatementError(error.message, "", self._prepared.place(error.at or 0)) from None
+        names = tuple(sorted({*self._alone, *self._joined}))
+        return Analyzed(frame, names, tuple(self._alone), self._prepared.joins)
+
+    def _frame(self) -> "DataFrame":
+        asked, made = self._asked, set[str]()
+        while True:
+            try:
+                return self._own.sql(asked.query)
+            except ParseException as error:
+                raise asked.error(*_parse_error(asked, error)) from None
+            except AnalysisException as error:
+                if error.getCondition() != UNKNOWN:
+                    raise asked.error(sentence_of(error), _place_of(error, asked)) from None
+                name = _name_in(error, asked)
+            if name.lower() in made or len(made) >= MOST_NAMES:
+                raise asked.error(
+                    f"{name} cannot be read here. Next step: name a stream, a table or a topic",
+                    _place(asked.query, name),
+                )
+            made.add(name.lower())
+            self._make(name)
+
+    def _make(self, name: str) -> None:
+        """Make the view of a name."""
+        join = next((each for each in self._prepared.joins if each.view == name), None)
+        if join is None:
+            self._alone.append(name.lower())
+            frame = self._read(name, words_of(self._prepared.text), self._begin)
+            frame.createOrReplaceTempView(quoted(name))
+            return
+        assert self._begin is not None, "it goes on"
+        try:
+            frame = joined_frame(self._own, join, self, self._begin.checkpoint)
+        except (AnalysisException, StatementError) as error:
+            raise self._asked.error(sentence_of(error), _place(self._asked.query, name)) from None
+        if join.shape is not Shape.LOOKUP and not self._begin.has_changes:
+            frame = frame.where(IS_PRESENT)
+        frame.createOrReplaceTempView(quoted(name))
+
+    # names of joins with tables
+
+    def rows(self, name: str) -> "DataFrame":
+        """Return the rows of a stream or a topic that is joined."""
+        self._joined.append(name.lower())
+        return self._read(name, self._words, self._begin)
+
+    def changes(self, name: str, *, at_once: bool) -> "DataFrame":
+        """Return the changes of a table that is joined, from the first one on."""
+        self._joined.append(name.lower())
+        assert self._begin is not None, "it goes on"
+        count = None if at_once else self._begin.at_once
+        begin = self._begin._replace(offsets=EARLIEST, at_once=count)
+        return self._read(name, [*self._words, *CHANGE], begin)
+
+    def table(self, name: str) -> Stream:
+        found = self._sources.catalog.stream(name)
+        assert found is not None, "the join was found by it"
+        return found
+
+    def _read(self, name: str, words: Sequence[str], begin: Start | None) -> "DataFrame":
+        """Return the frame of a name. `words`: of the query."""
+        sources = self._sources
+        stream = sources.catalog.stream(name)
+        topic = name if stream is None else stream.topic
+        if topic not in sources.brokers.topics([topic]):
+            raise self._asked.error(
+                _missing(name, stream, sources), _place(self._asked.query, name)
             )
-        _make(own, asked, name, sources, mentioned, begin)
-        made.append(name.lower())
-
-
-def _make(
-    own: "SparkSession",
-    asked: Asked,
-    name: str,
-    sources: Sources,
-    mentioned: Sequence[str],
-    begin: Start | None,
-) -> None:
-    """Make the view of a name."""
-    stream = sources.catalog.stream(name)
-    topic = name if stream is None else stream.topic
-    partitions = sources.brokers.topics([topic])
-    if topic not in partitions:
-        raise asked.error(_missing(name, stream, sources), _place(asked.query, name))
-    options = {
-        **sources.connection,
-        "subscribe": topic,
-        "kafka.isolation.level": "read_committed",
-        "startingOffsets": EARLIEST,
-    }
-    if begin is not None:
-        options["maxOffsetsPerTrigger"] = str(begin.at_once)
-        if begin.offsets == LATEST:
-            options["startingOffsets"] = _ends(sources.brokers, topic)
-    if stream is None:
-        frame = topic_frame(own, options, is_push=begin is not None)
-    else:
-        frame = stream_frame(
-            own, stream, options, mentioned, sources.registry, is_push=begin is not None
-        )
-    frame.createOrReplaceTempView(quoted(name))
+        options = {
+            **sources.connection,
+            "subscribe": topic,
+            "kafka.isolation.level": "read_committed",
+            "startingOffsets": EARLIEST,
+        }
+        if begin is not None:
+            if begin.at_once is not None:
+                options["maxOffsetsPerTrigger"] = str(begin.at_once)
+            if begin.offsets == LATEST:
+                options["startingOffsets"] = _ends(sources.brokers, topic)
+        is_push = begin is not None
+        if stream is None:
+            return topic_frame(self._own, options, is_push=is_push)
+        return stream_frame(self._own, stream, options, words, sources.registry, is_push=is_push)
 
 
 def _ends(brokers: Brokers, topic: str) -> str:

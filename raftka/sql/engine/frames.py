@@ -11,14 +11,15 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.functions import arrow_udf
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
 from raftka.pipeline.records.arrow_types import ERROR
 from raftka.pipeline.records.decoding import Decoder
 from raftka.pipeline.records.fields import Field, spark_json
 from raftka.pipeline.records.registry_client import RegistryAccess
 from raftka.pipeline.sql import AS_TEXT
-from raftka.sql.catalog import Stream, is_key
+from raftka.sql.catalog import Stream
+from raftka.sql.language.changes import CHANGED_AT, CHANGED_KEY, IS_PRESENT
 from raftka.sql.language.statements import Column as Declared
 from raftka.sql.language.statements import Format, Role
 
@@ -34,6 +35,9 @@ RECORD = {
     "_offset": "offset",
     "rowpartition": "partition",
     "rowoffset": "offset",
+    IS_PRESENT: "value is not null",
+    CHANGED_KEY: "key",
+    CHANGED_AT: "offset",
 }
 OF_TIME = {TIME: TIME, "rowtime": f"unix_millis({TIME})"}
 NEWEST = "_newest"
@@ -107,7 +111,11 @@ def _decoded(stream: Stream, registry: RegistryAccess | None) -> Column:
 def _columns(
     stream: Stream, records: DataFrame, mentioned: Collection[str], is_push: bool
 ) -> DataFrame:
-    found = {each.name: _column(each) for each in stream.columns}
+    keys = _key_columns(stream)
+    found = {
+        each.name: keys[each.name] if each.name in keys else _column(each)
+        for each in stream.columns
+    }
     timestamp, delay = stream.options.timestamp, stream.options.watermark
     column = next(
         (each for each in stream.columns if each.name.lower() == (timestamp or "").lower()), None
@@ -129,11 +137,21 @@ def _columns(
     )
 
 
+def typed_key(key: Column, column: Declared) -> Column:
+    """Return the value of a key's bytes; null where they are none of its type."""
+    return key if column.kind == "binary" else key.cast("string").try_cast(spark_type(column))
+
+
+def _key_columns(stream: Stream) -> dict[str, Column]:
+    """Return the columns that a record's key has. Several are the fields of an object of JSON."""
+    if stream.key is not None:
+        return {stream.key.name: typed_key(f.col("key"), stream.key)}
+    shape = StructType([StructField(each.name, spark_type(each)) for each in stream.keys])
+    key = f.from_json(f.col("key").cast("string"), shape)
+    return {each.name: key[each.name] for each in stream.keys}
+
+
 def _column(column: Declared) -> Column:
-    if is_key(column):
-        if column.kind == "binary":
-            return f.col("key")
-        return f.expr(f"try_cast(cast(key as string) as {spark_type(column).simpleString()})")
     if column.role is Role.HEADERS:
         return f.col("headers")
     if column.role is Role.HEADER:

@@ -2,26 +2,30 @@
 written. Records are written exactly once.
 """
 
-import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 
-from raftka.json_values import Json, JsonObject
+from raftka.json_values import Json
 from raftka.pipeline.flows.graph import file_manager
 from raftka.pipeline.records.fields import Exact, Field, Group, Kind, Many, MapOf
 from raftka.pipeline.sql import sentence_of
 from raftka.pipeline.topics.decisions import Decision
 from raftka.pipeline.topics.exactly_once import Part, begin, commit
 from raftka.pipeline.topics.sink import EXACTLY_ONCE, SinkOptions, sink_options, write_task
-from raftka.sql.catalog import Stream
+from raftka.sql.catalog import PersistentQuery, Stream
 from raftka.sql.engine.analysis import Asked
+from raftka.sql.engine.frames import typed_key
+from raftka.sql.engine.table_keys import groups_of
 from raftka.sql.engine.values import value_of
-from raftka.sql.language.reader import Reader
+from raftka.sql.language.changes import HIDDEN, IS_ROW, ROW_KEY, ROW_ORDER
 from raftka.sql.language.statements import Column, Format, Role
 from raftka.sql.language.types import type_text
 from raftka.sql.registration import ValueWriter
@@ -41,21 +45,17 @@ KINDS = {
         for each in ("boolean", "float", "double", "string", "binary", "timestamp", "date")
     },
 }
-AGGREGATE = ".Aggregate"
 UNSUPPORTED_MODE = "STREAMING_OUTPUT_MODE"
 WINDOWS = ("window", "session_window")
 
 
-def mode_of(frame: DataFrame, kind: str) -> str:
-    """Return the output mode of a query: groups of a table are written whenever they change."""
-    is_grouped = kind == "TABLE" and plan_of(frame)[0]["class"].endswith(AGGREGATE)
-    return "update" if is_grouped else "append"
-
-
-def plan_of(frame: DataFrame) -> list[JsonObject]:
-    """Return the nodes of the analyzed plan, the root first."""
-    found: list[JsonObject] = json.loads(frame._jdf.queryExecution().analyzed().toJSON())
-    return found
+def mode_of(frame: DataFrame, kind: str, *, is_final: bool = False) -> str:
+    """Return the output mode of a query: rows of a table are written whenever they change.
+    `is_final`: each once, when it changes no more.
+    """
+    has_changes = kind == "TABLE" and not is_final
+    is_changing = has_changes and (ROW_KEY in frame.columns or groups_of(frame) is not None)
+    return "update" if is_changing else "append"
 
 
 def check_streaming(
@@ -94,65 +94,41 @@ def check_streaming(
         ) from None
 
 
-def key_of_groups(frame: DataFrame, asked: Asked) -> str:
-    """Return the column that GROUP BY names: the key of a table. Raise StatementError."""
-    root = plan_of(frame)[0]
-    groups = root.get("groupingExpressions")
-    if (having := Reader(asked.query).find("HAVING")) is not None:
-        raise asked.error(
-            "a table keeps each of its groups, also one that HAVING would leave out later. Next "
-            "step: leave HAVING out, and ask the table with WHERE",
-            having.at,
-        )
-    if any(each[0].get("name") in WINDOWS for each in groups or ()):
-        raise asked.error(
-            "a table with windows is not there yet. Next step: CREATE STREAM ... AS SELECT, which "
-            "gets each window once, when it is closed"
-        )
-    if groups is None or len(groups) != 1:
-        raise asked.error(
-            "a table has the newest row of each group: its query ends with GROUP BY and one "
-            "expression. Next step: of several columns make one, such as concat_ws('-', a, b)"
-        )
-    for name, found in zip(frame.columns, root["aggregateExpressions"], strict=True):
-        is_alias = found[0]["class"].endswith(".Alias")
-        if (found[1:] if is_alias else found) == groups[0]:
-            return str(name)
-    raise asked.error("the expression of GROUP BY is the table's key. Next step: SELECT it too")
-
-
 def columns_of(
-    frame: DataFrame, key: str | None, form: Format, asked: Asked, role: Role = Role.KEY
+    frame: DataFrame, keys: Sequence[str], form: Format, asked: Asked, role: Role = Role.KEY
 ) -> tuple[Column, ...]:
-    """Return the columns of the stream of this format that gets these rows.
-
-    Raise StatementError.
+    """Return the columns of the stream of this format that gets these rows: those of the key in
+    its order. Raise StatementError.
     """
+    frame = frame.drop(*HIDDEN)
     _check_names(frame.columns, asked)
     fields = frame.schema.jsonValue()["fields"]
-    found = [Column(each["name"], _kind(each["type"], each["name"], asked)) for each in fields]
-    for each in found:
+    found = {
+        each["name"].lower(): Column(each["name"], _kind(each["type"], each["name"], asked))
+        for each in fields
+    }
+    wanted = [each.lower() for each in keys]
+    for name, each in found.items():
         has_no_place = form not in (Format.AVRO, Format.PROTOBUF) and _is_binary(each.kind)
-        if has_no_place and each.name.lower() != (key or "").lower():
+        if has_no_place and name not in wanted:
             raise asked.error(
                 f"the column {each.name} has bytes, which {form} has no place for. Next step: "
                 "base64() or CAST"
             )
-    if key is None:
-        return tuple(found)
-    keys = [each for each in found if each.name.lower() == key.lower()]
-    if not keys:
-        raise asked.error(
-            f"the query has no column {key} for PARTITION BY. Next step: SELECT it too"
-        )
-    if not isinstance(keys[0].kind, str):
-        raise asked.error(
-            f"the key {key} is {type_text(keys[0].kind)}, which has no text. Next step: "
-            f"to_json({key})"
-        )
-    is_required = role is Role.PRIMARY_KEY
-    made = Column(keys[0].name, keys[0].kind, role, is_required=is_required)
-    return tuple(made if each is keys[0] else each for each in found)
+    for key in wanted:
+        if key not in found:
+            raise asked.error(
+                f"the query has no column {key} for PARTITION BY. Next step: SELECT it too"
+            )
+        kind = found[key].kind
+        if not isinstance(kind, str):
+            raise asked.error(
+                f"the key {key} is {type_text(kind)}, which has no text. Next step: to_json({key})"
+            )
+        is_required = role is Role.PRIMARY_KEY
+        found[key] = replace(found[key], role=role, is_required=is_required)
+    ordered = iter(wanted)
+    return tuple(found[next(ordered) if name in wanted else name] for name in found)
 
 
 def _check_names(names: Sequence[str], asked: Asked) -> None:
@@ -190,21 +166,10 @@ def _kind(found: Json, where: str, asked: Asked) -> Kind:
 
 def check_target(frame: DataFrame, target: Stream, asked: Asked) -> None:
     """Raise StatementError for rows that are none of the stream's."""
-    _check_names(frame.columns, asked)
-    key = None if target.key is None else target.key.name
-    if mode_of(frame, target.kind) == "update":
-        found = key_of_groups(frame, asked)
-        if found.lower() != str(key).lower():
-            raise asked.error(
-                f"the query is grouped by {found}, and the key of the table is {key}. Next step: "
-                f"GROUP BY the column that is {key}"
-            )
-    given = {
-        each.name.lower(): each
-        for each in columns_of(
-            frame, None if key not in frame.columns else key, target.format, asked
-        )
-    }
+    _check_names(frame.drop(*HIDDEN).columns, asked)
+    names = {each.lower() for each in frame.columns}
+    keys = [each.name for each in target.keys if each.name.lower() in names]
+    given = {each.name.lower(): each for each in columns_of(frame, keys, target.format, asked)}
     wanted = {
         each.name.lower(): each
         for each in target.columns
@@ -242,22 +207,39 @@ def _is_binary(kind: Kind) -> bool:
     return kind == "binary"
 
 
-def records_of(frame: DataFrame, target: Stream, writer: ValueWriter | None) -> DataFrame:
-    """Return rows with the key and the value of a record. `writer`: of a format with a schema."""
+def records_of(
+    frame: DataFrame, target: Stream, writer: ValueWriter | None, more: Sequence[str] = ()
+) -> DataFrame:
+    """Return rows with the key and the value of a record, and with more columns of the frame.
+    `writer`: of a format with a schema.
+    """
     given = {name.lower(): frame[name] for name in frame.columns}
-    found = [value_of(given, target, writer).alias("value")]
-    if target.kind == "TABLE" and target.key is not None:  # its topic takes no record without one
-        frame = frame.where(given[target.key.name.lower()].isNotNull())
-    if target.key is not None and target.key.name.lower() in given:
-        key = given[target.key.name.lower()]
-        found.insert(0, (key if target.key.kind == "binary" else key.cast("string")).alias("key"))
+    found = [value_of(given, target, writer).alias("value"), *(frame[each] for each in more)]
+    names = {each.name: given.get(each.name.lower()) for each in target.keys}
+    if any(each is not None for each in names.values()):
+        found.insert(0, _key_of(target, names).alias("key"))
+    if target.kind == "TABLE":  # its topic takes no record without a key
+        for column in target.keys:
+            frame = frame.where(given[column.name.lower()].isNotNull())
     return frame.select(*found)
+
+
+def _key_of(target: Stream, given: Mapping[str, Expression | None]) -> Expression:
+    """Return the key of a record: its text, and of several columns an object of JSON. `given`: the
+    query's, by the names of the target's key.
+    """
+    parts = {name: f.lit(None) if part is None else part for name, part in given.items()}
+    if target.key is not None:
+        key = parts[target.key.name]
+        return key if target.key.kind == "binary" else key.cast("string")
+    struct = f.struct(*(part.alias(name) for name, part in parts.items()))
+    return f.to_json(struct, {"ignoreNullFields": "false"})
 
 
 def start(
     frame: DataFrame,
     target: Stream,
-    name: str,
+    query: PersistentQuery,
     checkpoint: Path,
     connection: Mapping[str, str],
     writer: ValueWriter | None,
@@ -271,11 +253,12 @@ def start(
     for setting, value in file_manager(own, str(checkpoint)).items():
         own.conf.set(setting, value)
     # one task writes: each partition of a topic must have one writer
-    mode = mode_of(frame, target.kind)
+    mode = mode_of(frame, target.kind, is_final=query.is_final)
+    records = changed_records if mode == "update" else records_of
     stream = (
-        records_of(frame, target, writer)
+        records(frame, target, writer)
         .repartition(1)
-        .writeStream.queryName(name)
+        .writeStream.queryName(query.name)
         .outputMode(mode)
         .trigger(processingTime=EVERY)
         .option("checkpointLocation", str(checkpoint))
@@ -284,7 +267,10 @@ def start(
     if mode == "append":
         return stream.format("raftka").options(**options).start()
     # its connections: two queries must not share them
-    options |= {"kafka.client.id": f"raftka-sql-{name}", "checkpointLocation": str(checkpoint)}
+    options |= {
+        "kafka.client.id": f"raftka-sql-{query.name}",
+        "checkpointLocation": str(checkpoint),
+    }
     sink = sink_options(
         {name.lower(): value for name, value in options.items()},
         {"key": "string", "value": "string"},
@@ -293,12 +279,26 @@ def start(
     return stream.foreachBatch(partial(write_changes, sink)).start()
 
 
+def changed_records(frame: DataFrame, target: Stream, writer: ValueWriter | None) -> DataFrame:
+    """Return rows with the key and the value of a record: of a row that leaves without a value."""
+    more = [each for each in HIDDEN if each in frame.columns]
+    if ROW_KEY in more and target.key is not None:  # a row that leaves has no other key
+        name = next(each for each in frame.columns if each.lower() == target.key.name.lower())
+        frame = frame.withColumn(name, typed_key(f.col(ROW_KEY), target.key))
+    records = records_of(frame, target, writer, more)
+    if IS_ROW in more:
+        records = records.withColumn("value", f.when(f.col(IS_ROW), f.col("value")))
+    return records.drop(IS_ROW, ROW_KEY)
+
+
 def write_changes(sink: SinkOptions, batch: DataFrame, number: int) -> None:
     """Write changed rows in a transaction, in the driver: Spark hands them to no sink in Python.
     Raise PipelineError.
     """
     its = sink.transactional
     assert its is not None, "it is exactly once"
+    if ROW_ORDER in batch.columns:  # a key may be there twice
+        batch = batch.groupBy("key").agg(f.max_by("value", ROW_ORDER).alias("value"))
     rows = batch.toArrow().to_batches()
     brokers = sink.brokers()
     handle = begin(brokers, its.transactional_id, its.timeout_ms)

@@ -34,6 +34,11 @@ BEGIN = Start(EARLIEST, 500_000)
 FOLDER = "queries"  # of checkpoints
 
 
+def beginning(kind: str, *, is_final: bool) -> Start:
+    """Return the place where a query begins that writes to a stream or a table."""
+    return BEGIN._replace(has_changes=kind == "TABLE" and not is_final)
+
+
 class Queries:
     def __init__(
         self,
@@ -75,9 +80,12 @@ class Queries:
             self._flows[query.name] = flow
 
     def _start(self, query: PersistentQuery, target: Stream) -> "StreamingQuery":
+        checkpoint = self._checkpoint(query)
         brokers = open_brokers(self._connection, "raftka-sql", PATIENCE_MS / 1000)
         try:
-            frame = self.analyze(Asked(query.query, query.query, 0), brokers).frame
+            begin = beginning(target.kind, is_final=query.is_final)
+            begin = begin._replace(checkpoint=checkpoint)
+            frame = self.analyze(Asked(query.query, query.query, 0), brokers, begin).frame
             registry = self._sources(brokers).registry
         finally:
             brokers.close()
@@ -86,13 +94,12 @@ class Queries:
             if query.schema_id is None
             else ValueWriter(registry_of(registry), target.format, query.schema_id)
         )
-        checkpoint = self._checkpoint(query)
         remove_unfinished(checkpoint)
-        return start(frame, target, query.name, checkpoint, self._connection, writer)
+        return start(frame, target, query, checkpoint, self._connection, writer)
 
-    def analyze(self, asked: Asked, brokers: Brokers) -> Analyzed:
+    def analyze(self, asked: Asked, brokers: Brokers, begin: Start) -> Analyzed:
         """Return the frame of a query that goes on. Raise StatementError and PipelineError."""
-        return analyze(self._spark, asked, self._sources(brokers), BEGIN)
+        return analyze(self._spark, asked, self._sources(brokers), begin)
 
     def _checkpoint(self, query: PersistentQuery) -> Path:
         return self._folder / query.run

@@ -5,6 +5,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException, StreamingQueryException
@@ -24,7 +25,7 @@ from raftka.sql.engine.analysis import (
     analyze,
 )
 from raftka.sql.engine.live_rows import LiveRows
-from raftka.sql.engine.outputs import plan_of
+from raftka.sql.engine.table_keys import changing_tables, plan_of
 from raftka.sql.language.statements import Query
 
 if TYPE_CHECKING:
@@ -92,14 +93,24 @@ def push(spark: "SparkSession", query: Query, sources: Sources, limit: int | Non
     """Return the rows as they come, of which at most `limit`. Raise StatementError and
     PipelineError.
     """
+    folder = tempfile.mkdtemp(prefix="raftka-sql-")
+    try:
+        return _push(spark, query, sources, limit, folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _push(
+    spark: "SparkSession", query: Query, sources: Sources, limit: int | None, folder: str
+) -> Answer:
+    """`folder`: of the checkpoint; it is removed with the end of the answer."""
     asked = asked_of(query)
-    found = analyze(
-        spark, asked, sources, Start(EARLIEST if query.from_beginning else LATEST, AT_ONCE)
-    )
+    begin = Start(EARLIEST if query.from_beginning else LATEST, AT_ONCE, Path(folder))
+    found = analyze(spark, asked, sources, begin)
     if not found.frame.isStreaming:
         raise asked.error("this query reads no stream. Next step: leave EMIT CHANGES out")
     _check_groups(found, asked, sources)
-    folder = tempfile.mkdtemp(prefix="raftka-sql-")
     running: list[StreamingQuery] = []
 
     def is_running() -> bool:
@@ -120,11 +131,7 @@ def push(spark: "SparkSession", query: Query, sources: Sources, limit: int | Non
             if not rows.put(values_of(row)):
                 return
 
-    try:
-        running.append(_started(found, asked, take_batch, folder))
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+    running.append(_started(found, asked, take_batch, folder))
     return Answer(columns_of(found.frame), rows, is_live=True, close=rows.close)
 
 
@@ -134,9 +141,9 @@ def _check_groups(found: Analyzed, asked: Asked, sources: Sources) -> None:
     """
     if not any(node["class"].endswith(GROUPING) for node in plan_of(found.frame)):
         return
-    for name in found.sources:
+    for name in changing_tables(found, sources.catalog):
         stream = sources.catalog.stream(name)
-        if stream is not None and stream.kind == "TABLE":
+        if stream is not None:
             raise asked.error(
                 f"{stream.name} is a table: groups with EMIT CHANGES would count its changes, not "
                 "its rows. Next step: leave EMIT CHANGES out, or CREATE STREAM over its topic "

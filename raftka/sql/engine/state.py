@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from raftka.json_values import Json, JsonObject
-from raftka.sql.engine.analysis import Asked
-from raftka.sql.engine.outputs import AGGREGATE, plan_of
+from raftka.sql.engine.analysis import Analyzed, Asked
+from raftka.sql.engine.table_keys import AGGREGATE, plan_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,7 +25,7 @@ OF_A_RUN = ("exprId", "resultId", "qualifier", "metadata", "jvmId")
 FUNCTION = ".AggregateExpression"
 
 
-def check_state(old: "DataFrame", new: "DataFrame", asked: Asked) -> None:
+def check_state(old: Analyzed, new: Analyzed, asked: Asked) -> None:
     """Raise StatementError unless a new query can go on from the checkpoint of an old one."""
 
     def refuse(cause: str) -> None:
@@ -34,12 +34,14 @@ def check_state(old: "DataFrame", new: "DataFrame", asked: Asked) -> None:
             "what it writes, then create it anew"
         )
 
-    nodes = plan_of(old), plan_of(new)
+    if old.joins or new.joins:
+        refuse("rows of the tables that are joined are kept, which must have the same columns")
+    nodes = plan_of(old.frame), plan_of(new.frame)
     for each in (*nodes[0], *nodes[1]):
         if each["class"].endswith(KEEPING):
             kind = each["class"].rpartition(".")[2]
             refuse(f"Spark keeps whole rows for {kind}, which must have the same columns")
-    before, after = topics_of(old), topics_of(new)
+    before, after = topics_of(old.frame), topics_of(new.frame)
     if before != after:
         refuse(
             f"the query has read {', '.join(before)} and would read {', '.join(after)}, and "

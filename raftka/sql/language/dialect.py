@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from raftka.sql.language.errors import StatementError
 from raftka.sql.language.functions import (
     ALIASES,
     ARGUMENT,
@@ -21,17 +22,12 @@ from raftka.sql.language.functions import (
     shown,
     strange_letter,
 )
+from raftka.sql.language.joins import Bounded, bounded
 from raftka.sql.language.reader import DEEPEST, Reader
+from raftka.sql.language.times import take_duration
 from raftka.sql.language.tokens import LONGEST, Kind, Token
 
 WINDOWS = ("TUMBLING", "HOPPING", "SESSION")
-UNITS = {  # in milliseconds
-    "MILLISECOND": 1,
-    "SECOND": 1000,
-    "MINUTE": 60_000,
-    "HOUR": 3_600_000,
-    "DAY": 86_400_000,
-}
 NAMES = ALIASES.keys() | OTHERS.keys()
 BOUNDS = ("WINDOWSTART", "WINDOWEND")
 
@@ -45,30 +41,43 @@ class Piece(NamedTuple):
 class Translated(NamedTuple):
     text: str
     delays: Mapping[str, str]  # how late records may be, by the name of a stream in lower case
+    windowed: Mapping[str, int]  # streams of a WINDOW without GRACE PERIOD, with its place
     starts: list[int]  # of the pieces, in the text
     pieces: list[Piece]
+    joined: Bounded  # the query without WITHIN: its text has the places of the pieces
 
     def place(self, at: int) -> int:
         """Return the place in the query of a place in the text."""
         found = bisect_right(self.starts, at) - 1
-        if found < 0:
-            return at
-        piece = self.pieces[found]
-        return piece.at + (at - self.starts[found] if piece.is_own else 0)
+        if found >= 0:
+            piece = self.pieces[found]
+            at = piece.at + (at - self.starts[found] if piece.is_own else 0)
+        return self.joined.rewritten.place(at)
 
 
 def translate(query: str) -> Translated:
     """Return a query in Spark's words. Raise StatementError, with its place in the query, for words
     of ksqlDB that have no such.
     """
-    reader = Reader(query)
+    joined = bounded(query)
+    try:
+        return _translate(joined)
+    except StatementError as error:
+        place = joined.rewritten.place(error.at or 0)
+        raise StatementError(error.message, query, place) from None
+
+
+def _translate(joined: Bounded) -> Translated:
+    reader = Reader(joined.rewritten.text)
     edits = _Selects(reader).edits()
     pieces = _Calls(reader, edits).pieces()
     starts, end = [], 0
     for piece in pieces:
         starts.append(end)
         end += len(piece.text)
-    return Translated("".join(piece.text for piece in pieces), edits.delays, starts, pieces)
+    delays = {**joined.delays, **edits.delays}
+    text = "".join(piece.text for piece in pieces)
+    return Translated(text, delays, edits.windowed, starts, pieces, joined)
 
 
 # windows
@@ -101,6 +110,7 @@ class Edits:
     instead: dict[int, str] = field(default_factory=dict)
     after: dict[int, str] = field(default_factory=dict)
     delays: dict[str, str] = field(default_factory=dict)
+    windowed: dict[str, int] = field(default_factory=dict)
 
 
 class _Selects:
@@ -161,10 +171,10 @@ class _Selects:
         reader.expect("(")
         if kind != "SESSION":
             reader.expect("SIZE")
-        times = [self._duration()]
+        times = [take_duration(reader)]
         if kind == "HOPPING":
             reader.expect(",", "ADVANCE", "BY")
-            times.append(self._duration())
+            times.append(take_duration(reader))
         grace = None
         while reader.skip(","):
             if reader.sees("RETENTION"):
@@ -173,7 +183,7 @@ class _Selects:
                     "it out"
                 )
             reader.expect("GRACE", "PERIOD")
-            grace, _ = self._duration(least=0)
+            grace, _ = take_duration(reader, least=0)
         reader.expect(")")
         self._edits.instead |= dict.fromkeys(reader.places_since(begin), "")
         column = "session_window" if kind == "SESSION" else "window"
@@ -185,16 +195,6 @@ class _Selects:
         if kind == "SESSION":  # ksqlDB's ends with its last record, Spark's a gap later
             bounds["WINDOWEND"] = f"({bounds['WINDOWEND']} - {times[0][1]})"
         return Window(f"{column}(_timestamp, {spans})", bounds, grace, begin)
-
-    def _duration(self, least: int = 1) -> tuple[str, int]:
-        """Take a time; return it as Spark writes it, and its milliseconds."""
-        reader = self._reader
-        at = reader.next.at
-        number = reader.number("a number of SECONDS, MINUTES, ...")
-        if number < least:
-            reader.refuse(f"the time begins at {least}. Next step: a larger number", at)
-        unit = reader.one_of(*UNITS, *(f"{each}S" for each in UNITS))
-        return f"{number} {unit.lower()}", number * UNITS[unit.removesuffix("S")]
 
     def _close(self, depth: int) -> None:
         """End the SELECTs of a depth and of deeper ones."""
@@ -222,6 +222,8 @@ class _Selects:
             edits.instead[token.at] = window.bounds[token.word] + name
         if window.grace is not None:
             self._delay(select, window, window.grace)
+        elif select.source is not None and select.source.kind in (Kind.WORD, Kind.QUOTED):
+            self._edits.windowed[_name(select.source)] = window.begin.at
 
     def _delay(self, select: Select, window: Window, grace: str) -> None:
         source = select.source
@@ -229,12 +231,16 @@ class _Selects:
             self._reader.refuse(
                 "GRACE PERIOD is of a stream. Next step: FROM the stream itself", window.begin.at
             )
-        name = (source.value if source.kind is Kind.QUOTED else source.text).lower()
+        name = _name(source)
         if self._edits.delays.setdefault(name, grace) != grace:
             self._reader.refuse(
                 f"{source.text} has two GRACE PERIODs. Next step: give one for both",
                 window.begin.at,
             )
+
+
+def _name(source: Token) -> str:
+    return (source.value if source.kind is Kind.QUOTED else source.text).lower()
 
 
 # functions

@@ -185,6 +185,10 @@ def _query(reader: Reader) -> Query:
             "leave it out, or CREATE STREAM name AS SELECT",
             by.at,
         )
+    if reader.sees("EMIT", "FINAL"):
+        reader.refuse(
+            "EMIT FINAL is of CREATE TABLE ... AS SELECT with a WINDOW. Next step: leave it out"
+        )
     is_push = reader.skip("EMIT", "CHANGES")
     from_beginning = is_push and reader.skip("FROM", "BEGINNING")
     limit = _limit(reader) if is_push else None
@@ -197,14 +201,11 @@ def spark_part(reader: Reader) -> tuple[str, int]:
     the words of ksqlDB in it that Spark has no others for.
     """
     begin = reader.next
-    if (found := reader.find("EMIT", "FINAL")) is not None:
-        reader.refuse(
-            "EMIT FINAL is not there: a stream's windows are written when they are closed. Next "
-            "step: leave it out",
-            found.at,
-        )
-    ends = [found for words in (("PARTITION", "BY"), ("EMIT", "CHANGES")) if (
-        found := reader.find(*words))]  # fmt: skip
+    ends = [
+        found
+        for words in (("PARTITION", "BY"), ("EMIT", "CHANGES"), ("EMIT", "FINAL"))
+        if (found := reader.find(*words)) is not None
+    ]
     end = min(ends, key=lambda token: token.at, default=None)
     if end is not None:
         reader.jump(end)
@@ -220,14 +221,23 @@ def spark_part(reader: Reader) -> tuple[str, int]:
     return query, begin.at
 
 
-def _written_query(reader: Reader) -> tuple[str, int, str | None]:
-    """Take the query of a statement that writes to a topic: its text, its place, its key."""
+def _written_query(reader: Reader, *, of_table: bool = False) -> tuple[str, int, str | None, bool]:
+    """Take the query of a statement that writes to a topic: its text, its place, its key, and
+    whether each row is written once, when it is final.
+    """
     if reader.next.word not in ("SELECT", "WITH"):
         reader.refuse("SELECT should be here")
     query, at = spark_part(reader)
     key = reader.name("a column") if reader.skip("PARTITION", "BY") else None
-    reader.skip("EMIT", "CHANGES")  # such a query does so anyway
-    return query, at, key
+    if reader.sees("EMIT", "FINAL") and not of_table:
+        reader.refuse(
+            "EMIT FINAL is of CREATE TABLE: a stream's windows are written when they are closed. "
+            "Next step: leave it out"
+        )
+    is_final = reader.skip("EMIT", "FINAL")
+    if not is_final:
+        reader.skip("EMIT", "CHANGES")  # that is what it does
+    return query, at, key, is_final
 
 
 # CREATE
@@ -258,7 +268,7 @@ def _create(reader: Reader) -> Statement:
         reader.refuse(
             "with AS SELECT the columns are those of the query. Next step: leave these out", at
         )
-    query, query_at, key = _written_query(reader)
+    query, query_at, key, is_final = _written_query(reader, of_table=begin.word == "TABLE")
     if key is not None and begin.word == "TABLE":
         reader.refuse(
             "the key of a table is its column in GROUP BY. Next step: leave PARTITION BY out",
@@ -273,6 +283,7 @@ def _create(reader: Reader) -> Statement:
         query,
         query_at,
         key,
+        is_final,
         is_replacing,
         if_missing,
     )
@@ -333,12 +344,9 @@ def _check_columns(reader: Reader, columns: tuple[Column, ...], of: str, at: int
     if twice := [name for name in names if names.count(name) > 1]:
         reader.refuse(f"the column {twice[0]} is there twice. Next step: leave one out", at)
     keys = [each for each in columns if each.role in (Role.KEY, Role.PRIMARY_KEY)]
-    if len(keys) > 1:
-        reader.refuse(
-            f"{keys[1].name} is a second key: a record has one. Next step: leave KEY out there", at
-        )
-    if keys and not isinstance(keys[0].kind, str):
-        reader.refuse(f"the key {keys[0].name} is of a plain type, such as STRING or BIGINT", at)
+    for each in keys:
+        if not isinstance(each.kind, str):
+            reader.refuse(f"the key {each.name} is of a plain type, such as STRING or BIGINT", at)
     if of == "TABLE" and not keys:
         reader.refuse("a table has a PRIMARY KEY: id STRING PRIMARY KEY", at)
     for each in columns:
@@ -440,7 +448,7 @@ def _insert(reader: Reader) -> Statement:
     if not reader.skip("VALUES"):
         if columns is not None:
             reader.refuse("VALUES should be here: INSERT INTO ... SELECT names its columns with AS")
-        query, query_at, key = _written_query(reader)
+        query, query_at, key, _ = _written_query(reader)
         if key is not None:
             reader.refuse(
                 f"INSERT INTO has no PARTITION BY: the key is that of {name}. Next step: "

@@ -118,6 +118,7 @@ class CreateAs(Statement):
     query: str
     query_at: int
     key: str | None  # the column of PARTITION BY
+    is_final: bool  # EMIT FINAL: rows of windows that are closed
     is_replacing: bool = False
     if_missing: bool = False
 
