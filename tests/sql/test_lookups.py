@@ -3,7 +3,7 @@
 import pytest
 
 from raftka.sql.language import parse
-from raftka.sql.language.lookups import MOST_KEYS, Lookup, lookup_of
+from raftka.sql.language.lookups import MOST_CONDITIONS, MOST_KEYS, Condition, Lookup, lookup_of
 from raftka.sql.language.statements import Query
 
 
@@ -22,6 +22,16 @@ def read(text: str) -> Lookup | None:
             Lookup("T", ("N", "two words"), "ID", (-7,)),
         ),
         ("SELECT n FROM t WHERE id IN (1, 2, 1)", Lookup("t", ("n",), "id", (1, 2))),
+        (
+            "SELECT n FROM t WHERE id = 'a' AND WINDOWSTART >= 5 AND b < 'x'",
+            Lookup(
+                "t",
+                ("n",),
+                "id",
+                ("a",),
+                (Condition("WINDOWSTART", ">=", 5), Condition("b", "<", "x")),
+            ),
+        ),
         ("SELECT n -- all\nFROM t WHERE id = ''", Lookup("t", ("n",), "id", ("",))),
     ],
 )
@@ -34,7 +44,10 @@ def test_a_question_by_key_is_a_lookup(text: str, lookup: Lookup) -> None:
     [
         "SELECT * FROM t",
         "SELECT * FROM t WHERE id = 'a' EMIT CHANGES",
-        "SELECT * FROM t WHERE id = 'a' AND n = 1",
+        "SELECT * FROM t WHERE id = 'a' OR n = 1",
+        "SELECT * FROM t WHERE id = 'a' AND n <> 1",
+        "SELECT * FROM t WHERE id = 'a' AND n = m",
+        f"SELECT * FROM t WHERE id = 'a'{' AND n = 1' * (MOST_CONDITIONS + 1)}",
         "SELECT * FROM t WHERE id = 'a' LIMIT 1",
         "SELECT * FROM t WHERE id > 'a'",
         "SELECT * FROM t WHERE id = n",

@@ -429,7 +429,7 @@ def test_each_of_10_000_keys_is_found_without_a_scan(store: RecordStore) -> None
     assert store._database is not None
     store._database.set_progress_handler(count_step, 1)
     for at, key in enumerate(keys):
-        assert store.find(key) == [Found(0, at, b"value %d" % at)]
+        assert store.find(key) == [Found(0, at, b"value %d" % at, key)]
     assert steps < 50 * len(keys)  # of SQLite's machine: a scan has some for each row
 
 
@@ -466,6 +466,40 @@ def test_a_store_that_is_full_says_so() -> None:
 )
 def test_keys_are_named_as_spark_casts_them(key: bytes, kind: str, wanted: bytes | None) -> None:
     assert wanted_of(key, kind) == wanted
+
+
+# keys of several columns
+
+
+def windows_of_a_key_are_found(setup: Setup) -> None:
+    name, session = f"{setup.name}_w", setup.session
+    session.execute(
+        f"CREATE TABLE {name} (k STRING PRIMARY KEY, b INT PRIMARY KEY, WINDOWSTART BIGINT PRIMARY "
+        "KEY, WINDOWEND BIGINT, n INT) WITH (PARTITIONS=2)"
+    )
+    session.execute(
+        f"INSERT INTO {name} VALUES ('a', 1, 120, 180, 3), ('a', 1, 60, 120, 2), "
+        "('a', 1, 0, 60, 1), ('a', 2, 0, 60, 8), ('b', 1, 0, 60, 9), ('a', 1, 180, 240, NULL)"
+    )
+
+    def found(conditions: str, columns: str = "WINDOWSTART, n") -> list[Any]:
+        return rows(session, f"SELECT {columns} FROM {name} WHERE {conditions}")
+
+    key = "k = 'a' AND b = 1"
+    assert found(key) == [[0, 1], [60, 2], [120, 3], [180, None]]
+    assert found(f"{key} AND WINDOWSTART >= 60 AND WINDOWEND <= 180") == [[60, 2], [120, 3]]
+    assert found(f"{key} AND windowstart = 60", "*") == [["a", 1, 60, 120, 2]]
+    assert found("b IN (1, 2) AND k = 'a' AND WINDOWSTART < 60", "b") == [[1], [2]]
+    assert found(f"{key} AND n > 1", "n") == [[2], [3]]
+    session.execute(f"INSERT INTO {name} (k, b, WINDOWSTART, n) VALUES ('a', 1, 0, 7)")
+    assert found(f"{key} AND WINDOWSTART = 0", "n") == [[7]]
+    for other in ("k = 'a'", f"{key} AND n > 'x'", "WINDOWSTART = 0 AND k = 'a' AND b = 1"):
+        with pytest.raises(PipelineError, match=NO_SPARK):
+            found(other)
+
+
+def test_windows_of_a_key_are_found_without_spark(setup: Setup) -> None:
+    windows_of_a_key_are_found(setup)
 
 
 # planted bugs: a rule that waits looks again a few times only
@@ -508,6 +542,10 @@ def starts_of_logs_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TableView, "_find", lambda view, wanted: view._store.find(wanted))
 
 
+def windows_are_not_compared(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("raftka.sql.tables.rows._holds", lambda value, condition: True)
+
+
 @pytest.mark.parametrize(
     ("bug", "rule"),
     [
@@ -517,6 +555,7 @@ def starts_of_logs_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
         (dropped_tables_stay, a_table_that_is_dropped_is_gone),
         (a_topic_is_known_by_its_name, a_topic_that_was_made_anew_has_its_own_rows),
         (starts_of_logs_are_not_looked_at, deleted_records_are_no_rows),
+        (windows_are_not_compared, windows_of_a_key_are_found),
     ],
     ids=lambda each: each.__name__,
 )

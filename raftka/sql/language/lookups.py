@@ -1,6 +1,9 @@
-"""Questions for rows of a table by their keys: SELECT ... FROM t WHERE key = value."""
+"""Questions for rows of a table by their keys: SELECT ... FROM t WHERE key = value, and further
+conditions that are compared with a value.
+"""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from raftka.sql.language.errors import StatementError
 from raftka.sql.language.reader import Reader
@@ -8,6 +11,16 @@ from raftka.sql.language.statements import Query
 from raftka.sql.language.tokens import Kind
 
 MOST_KEYS = 100  # of one question
+MOST_CONDITIONS = 20
+SIGNS = ("=", "<", "<=", ">", ">=")
+
+
+class Condition(NamedTuple):
+    """A column that is compared with a value."""
+
+    column: str
+    sign: str  # one of SIGNS
+    value: str | int
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +31,7 @@ class Lookup:
     columns: tuple[str, ...] | None  # None: all
     key: str  # the column of WHERE
     values: tuple[str | int, ...]  # each once
+    more: tuple[Condition, ...] = ()
 
 
 def lookup_of(query: Query) -> Lookup | None:
@@ -46,11 +60,21 @@ def _lookup(reader: Reader) -> Lookup:
     else:
         reader.expect("IN", "(")
         values = reader.in_brackets(lambda: _literal(reader))
+    more = []
+    while reader.skip("AND"):
+        more.append(_condition(reader))
     reader.end()
+    if len(more) > MOST_CONDITIONS:
+        reader.refuse(f"there are more than {MOST_CONDITIONS} conditions")
     if len(values) > MOST_KEYS:
         reader.refuse(f"there are more than {MOST_KEYS} keys")
     found = None if columns is None else tuple(columns)
-    return Lookup(table, found, key, tuple(dict.fromkeys(values)))
+    return Lookup(table, found, key, tuple(dict.fromkeys(values)), tuple(more))
+
+
+def _condition(reader: Reader) -> Condition:
+    column = reader.name("a column")
+    return Condition(column, reader.one_of(*SIGNS), _literal(reader))
 
 
 def _literal(reader: Reader) -> str | int:

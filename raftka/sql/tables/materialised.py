@@ -26,8 +26,7 @@ class MaterialisedTable:
         rows = [
             row
             for (value, _), records in zip(plan.keys, found, strict=True)
-            for each in records
-            if (row := self._values.row(plan, value, each.value)) is not None
+            for row in self._values.rows(plan, value, records)
         ]
         note = f"from the materialised table, {age_s * 1000:.0f} ms old"
         if limit is not None and len(rows) > limit:

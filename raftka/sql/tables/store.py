@@ -15,7 +15,7 @@ TABLE = """CREATE TABLE records (
 )"""
 PUT = "INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?)"
 REMOVE = "DELETE FROM records WHERE wanted = ? AND key = ?"
-FIND = "SELECT partition, offset, value FROM records WHERE wanted = ?"
+FIND = "SELECT partition, offset, value, key FROM records WHERE wanted = ?"
 
 
 class StoreFull(Exception):
@@ -38,6 +38,7 @@ class Found(NamedTuple):
     partition: int
     offset: int
     value: bytes
+    key: bytes
 
 
 class RecordStore:

@@ -21,7 +21,7 @@ from raftka.pipeline.topics.brokers import Brokers, as_pipeline_errors
 from raftka.pipeline.topics.planning import Topic
 from raftka.sql.catalog import Stream
 from raftka.sql.limits import TABLE_BYTES
-from raftka.sql.tables.rows import wanted_of
+from raftka.sql.tables.rows import wanted_of_table
 from raftka.sql.tables.store import Found, Kept, RecordStore, StoreFull
 from raftka.wire.messages.fetch import READ_COMMITTED
 from raftka.wire.messages.list_offsets import EARLIEST, LATEST
@@ -53,7 +53,6 @@ class TableView:
     ) -> None:
         """`hits`: of limits, by name. Raises NotMaterialised without a topic, and PipelineError."""
         self.table, self._hits = table, hits
-        self._key = table.key
         self._asking = threading.Lock()  # of the brokers that questions ask
         self._brokers = open_brokers()
         try:
@@ -184,8 +183,7 @@ class TableView:
 
     def _kept(self, record: FetchedRecord) -> Kept | None:
         """Return the row that the store keeps of a record; None: no question names it."""
-        assert self._key is not None, "a table has one"
-        wanted = None if record.key is None else wanted_of(record.key, self._key.kind)
+        wanted = None if record.key is None else wanted_of_table(record.key, self.table)
         if record.key is None or wanted is None:
             return None
         return Kept(wanted, record.key, record.partition, record.offset, record.value)
