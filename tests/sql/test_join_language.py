@@ -108,7 +108,8 @@ def test_rows_that_leave_a_table_are_among_its_changes(query: str, text: str) ->
         ("SELECT 1 FROM s FULL JOIN t ON s.k = t.id", "FULL JOIN of a stream", "FULL"),
         ("SELECT 1 FROM s JOIN r ON a = b JOIN t ON k = t.id", "r is no table", "r ON"),
         ("SELECT 1 FROM t JOIN s ON t.id = s.k", "s is no table", "s ON"),
-        ("SELECT 1 FROM t RIGHT JOIN u ON t.id = u.id", "RIGHT JOIN of tables", "RIGHT"),
+        ("SELECT 1 FROM t RIGHT JOIN u ON t.m = u.id", "that is no key", "RIGHT"),
+        ("SELECT 1 FROM t SEMI JOIN u ON t.id = u.id", "SEMI JOIN of tables", "SEMI"),
         ("SELECT 1 FROM t FULL JOIN u ON t.m = u.id", "that is no key", "FULL"),
         (
             "SELECT 1 FROM t JOIN u ON t.id = u.id JOIN t x ON x.id = t.id",

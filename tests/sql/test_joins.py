@@ -144,6 +144,8 @@ def rows_leave_a_join_of_tables(setup: Setup) -> None:
         "LEFT JOIN @u u ON u.id = t.id WHERE m > 1 OR v IS NOT NULL",
         "CREATE TABLE @full WITH (PARTITIONS=1) AS SELECT coalesce(t.id, u.id) AS id, m, v "
         "FROM @t t FULL OUTER JOIN @u u ON t.id = u.id",
+        "CREATE TABLE @right WITH (PARTITIONS=1) AS SELECT m, u.id, v FROM @t t RIGHT JOIN @u u "
+        "ON t.id = u.id",
     )
 
     def table(name: str) -> list[Any]:
@@ -159,6 +161,7 @@ def rows_leave_a_join_of_tables(setup: Setup) -> None:
     wait(lambda: table("in") == [["b", 9, "z"]])
     wait(lambda: table("left") == [["b", 9, "z"]])
     wait(lambda: table("full") == [["a", 1, None], ["b", 9, "z"], ["c", 0, None]])
+    wait(lambda: table("right") == [[9, "b", "z"]])
     assert setup.rows("SELECT t.id, v FROM @t t JOIN @u u ON t.id = u.id EMIT CHANGES LIMIT 1") == [
         ["b", "z"]
     ]

@@ -114,7 +114,9 @@ def both_sides_change_a_row(path: Path) -> None:
     for _ in range(2):
         assert changed(path, batch((1, "a", None, 2), (0, "b", None, 3))) == {"a": None, "b": None}
     assert changed(path, batch((1, "a", None, 2)), kind="LEFT") == {"a": (1, None)}
-    assert changed(path, batch((0, "b", None, 3)), kind="FULL") == {"b": (None, 4)}
+    for kind in ("FULL", "RIGHT"):
+        assert changed(path, batch((0, "b", None, 3)), kind=kind) == {"b": (None, 4)}
+    assert changed(path, batch((1, "a", None, 2)), kind="RIGHT") == {"a": None}
 
 
 def rows_follow_the_row_that_they_name(path: Path) -> None:

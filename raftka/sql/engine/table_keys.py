@@ -211,8 +211,9 @@ def _keys_of_join(join: TableJoin, catalog: Catalog) -> list[tuple[str, str]]:
         (alias.strip("`").lower(), _key(table, catalog))
         for alias, table in zip(join.names, (join.left, join.right), strict=True)
     )
-    has_both = join.shape is Shape.BY_KEY and join.kind != "LEFT"
-    return [left, right] if has_both else [left]
+    if join.shape is Shape.FOREIGN or join.kind == "LEFT":
+        return [left]
+    return [right] if join.kind == "RIGHT" else [left, right]
 
 
 def _is_in(node: JsonObject, keys: Sequence[tuple[str, str]]) -> bool:

@@ -183,4 +183,5 @@ def _is_row(kind: str, left: Row, right: Row) -> bool:
     """Return whether a join has a row of these two."""
     if kind == "FULL":
         return left is not None or right is not None
-    return left is not None and (kind == "LEFT" or right is not None)
+    needs_left, needs_right = kind != "RIGHT", kind != "LEFT"
+    return (left is not None or not needs_left) and (right is not None or not needs_right)

@@ -25,7 +25,7 @@ class Shape(StrEnum):
 class TableJoin(NamedTuple):
     view: str
     shape: Shape
-    kind: str  # INNER, LEFT or FULL
+    kind: str  # INNER, LEFT, RIGHT or FULL
     left: str  # the name of the stream or the table before it; of the view of a join, if in `below`
     right: str  # the table
     names: Sequence[str]  # of all sides, as the query writes them; the table's is the last
@@ -120,7 +120,7 @@ class _Reading:
         self._check(join)
         expression = self._expression(join)
         is_by_key = self._is_key(first, Reader(expression).tokens[:-1])
-        kinds = ("INNER", "LEFT", "FULL") if is_by_key else ("INNER", "LEFT")
+        kinds = ("INNER", "LEFT", "RIGHT", "FULL") if is_by_key else ("INNER", "LEFT")
         if join.kind not in kinds:
             self._reader.refuse(
                 f"a {join.kind} JOIN of tables is not there"
