@@ -104,7 +104,7 @@ def test_each_page_is_there_as_markdown_too(site: Path) -> None:
         assert "toctree" not in text
         assert f'href="{Path(page.name).name}.md"' in html
         for _, target in re.findall(
-            r"\[([^\]]*)\]\(([\w./-]+\.(?:md|csv|png))(?:#[\w-]+)?\)", text
+            r"\[([^\]]*)\]\(([\w./-]+\.(?:md|csv|png|svg))(?:#[\w-]+)?\)", text
         ):
             assert (site / f"{page.name}.md").parent.joinpath(target).exists(), target
 
