@@ -10,6 +10,7 @@ it is a server's process with that session.
     broken       fails in its third row
     lose         Java ends
     bug          a fault of the server
+    note         a sentence, without columns
     show         `FakeSession.queries`
     pause NAME, resume NAME, terminate NAME
                  change them
@@ -85,6 +86,8 @@ class FakeSession:
                 raise PipelineError(f"there is no such thing\n{text}\n^")
             case "broken":
                 return Answer([N], self._broken(), is_live=True, close=close)
+            case "note":
+                return Answer(note="it is noted")
             case "show":
                 shown: JsonObject = dict.fromkeys(name for name, _ in SHOWN)
                 found = [

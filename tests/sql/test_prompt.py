@@ -121,6 +121,13 @@ def test_a_home_that_cannot_be_written_to_is_no_failure(wanted: Wanted) -> None:
         assert terminal.wait_for_end() == 0
 
 
+def test_a_statement_without_rows_is_done(terminal: Terminal) -> None:
+    terminal.type("note;\r")
+    terminal.wait_for(r"it is noted\ndone \(")
+    terminal.type("show queries;\r")
+    terminal.wait_for(r"lag_seconds  failures  error  query\n0 rows \(")
+
+
 def test_control_d_ends_the_prompt(terminal: Terminal) -> None:
     terminal.type("\x04")
 

@@ -66,9 +66,9 @@ class Runner:
                 return code
         return 0
 
-    def run(self, typed: Typed, on_end: Callable[[int, float], None] | None = None) -> int:
+    def run(self, typed: Typed, on_end: Callable[[int | None, float], None] | None = None) -> int:
         """Run one statement and print its answer; return the exit code. Ctrl-C ends the answer.
-        `on_end`: called with the number of rows and the seconds.
+        `on_end`: called with the number of rows (None: the statement has none) and the seconds.
         """
         began = time.monotonic()
         try:
@@ -83,7 +83,7 @@ class Runner:
         if rows.note:
             sys.stderr.write(f"{rows.note}\n")
         if on_end is not None:
-            on_end(count, time.monotonic() - began)
+            on_end(count if rows.columns else None, time.monotonic() - began)
         return 0
 
     def _execute(self, text: str) -> Rows:

@@ -171,5 +171,6 @@ def _keys() -> KeyBindings:
     return keys
 
 
-def _print_count(count: int, seconds: float) -> None:
-    print(f"{count} row{'' if count == 1 else 's'} ({seconds:.2f} s)", flush=True)
+def _print_count(count: int | None, seconds: float) -> None:
+    told = "done" if count is None else f"{count} row{'' if count == 1 else 's'}"
+    print(f"{told} ({seconds:.2f} s)", flush=True)
