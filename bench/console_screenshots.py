@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from raftka.testing import Cluster
-from tests.kit.browser import WHY_NOT, Browser, find_chromium, launch_browser
+from tests.kit.browser import WAIT_S, WHY_NOT, Browser, find_chromium, launch_browser
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 LARGEST_BYTES = 200_000
@@ -40,6 +40,8 @@ class Picture(NamedTuple):
     condition: str = READY  # of JavaScript: what the picture is to show is there
     size: tuple[int, int] = WIDE
     dark: bool = False
+    script: str = ""  # of JavaScript: run once the page is there
+    within_s: float = WAIT_S
 
 
 def shows(text: str) -> str:
@@ -121,7 +123,10 @@ def quiet(cluster: Cluster) -> dict[str, object]:
 def take(browser: Browser, url: str, picture: Picture) -> None:
     page = browser.open_page(width=picture.size[0], height=picture.size[1], dark=picture.dark)
     page.goto(f"{url}/#{picture.path}")
-    page.wait_for(picture.condition)
+    if picture.script:
+        page.wait_for(READY)
+        page.evaluate(picture.script)
+    page.wait_for(picture.condition, picture.within_s)
     target = IMAGES / f"console-{picture.name}.png"
     page.screenshot(target)
     browser.close_page(page)

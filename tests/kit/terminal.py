@@ -21,6 +21,8 @@ LINES, COLUMNS = 40, 120
 
 
 class Terminal:
+    patience_s = PATIENCE_S  # for each thing that is waited for
+
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         """Start the program. `arguments`: its path first."""
         self._shown = b""  # without escapes
@@ -52,7 +54,7 @@ class Terminal:
 
     def wait_for(self, pattern: str) -> re.Match[bytes]:
         """Return the first match behind what was waited for before. Raises AssertionError."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + self.patience_s
         while True:
             match = re.compile(pattern.encode(), re.DOTALL).search(self._shown, self._from)
             if match is not None:
@@ -64,7 +66,7 @@ class Terminal:
 
     def wait_for_end(self) -> int:
         """Return the exit code."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + self.patience_s
         while self._read(deadline):
             pass
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
@@ -78,7 +80,11 @@ class Terminal:
             data = os.read(self._fd, 1 << 16)
         except OSError:  # Linux says so when the program has ended
             return False
-        for _ in range(data.count(CURSOR)):
-            self.type(CURSOR_IS_HERE.decode())
+        self.show(data)
         self._shown += ESCAPES.sub(b"", data)
         return bool(data)
+
+    def show(self, data: bytes) -> None:
+        """Answer the questions to a terminal that are in its input."""
+        for _ in range(data.count(CURSOR)):
+            self.type(CURSOR_IS_HERE.decode())

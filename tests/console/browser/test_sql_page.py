@@ -81,7 +81,7 @@ def test_live_rows_are_the_newest_and_end_with_the_page(
     page.allow_error("status of")
 
 
-def test_the_texts_of_before_are_there_after_a_reload(open_page: OpenPage) -> None:
+def test_earlier_statements_are_there_after_a_reload(open_page: OpenPage) -> None:
     page = open_page("/#/sql")
     for text in ("rows 1", "rows 3"):
         page.fill("Statements", text)

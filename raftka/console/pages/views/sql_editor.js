@@ -1,12 +1,12 @@
 // @ts-check
-/** <sql-editor>: statements, with words to complete, and those of before. */
+/** <sql-editor>: statements, with words to complete, and the earlier ones. */
 import { Element } from "../js/element.js";
 import { each, html } from "../js/render.js";
 
 const WORD = /[\w.$-]+$|`[^`]*$/;
 const LEAST = 2; // letters before words are offered
 const OFFERED = 8;
-const KEPT = 50; // texts of before
+const KEPT = 50; // earlier texts
 const STORE = "raftka-sql";
 
 /**
@@ -28,7 +28,7 @@ class SqlEditor extends Element {
         <textarea
           id="sql-text"
           class="mono"
-          rows="6"
+          rows="4"
           spellcheck="false"
           autocapitalize="off"
           autocomplete="off"
@@ -72,7 +72,7 @@ class SqlEditor extends Element {
   /** @param {string[]} kept */
   history(kept) {
     return html`<details class="sql-history">
-      <summary>Statements of before</summary>
+      <summary>Earlier statements</summary>
       <ul>
         ${each(
           kept,
