@@ -12,9 +12,14 @@ from pathlib import Path
 
 import pytest
 import trustme
+from click.testing import CliRunner
 
+from raftka.cli.commands import root
 from raftka.console.server import ConsoleServer
 from raftka.console.settings import ConsoleSettings, read_tls
+from raftka.console.sql.target import SqlTarget
+from raftka.sql.server.folder import Address
+from raftka.sql.server.launch import Wanted
 from raftka.testing import Cluster
 from tests.kit.console import Api
 
@@ -71,6 +76,38 @@ def test_console_answers_at_its_url_until_it_is_ended(raftka_cluster: Cluster) -
             "masked": ["card", "$.a.b"],
             "can_control": False,
         }
+
+
+@pytest.mark.parametrize(
+    ("options", "has_sql"),
+    [
+        ((), True),
+        (("--no-sql",), False),
+        (("--login", "PLAIN"), False),
+        (("--host", "0.0.0.0"), False),
+        (("--host", "0.0.0.0", "--sql-url", "http://a:1", "--sql-token-file", "{token}"), True),
+    ],
+)
+def test_sql_is_there_where_this_machine_alone_looks_or_a_server_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], *, has_sql: bool
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("a token\n")
+    given: list[SqlTarget | None] = []
+    monkeypatch.setattr("raftka.cli.console.serve", lambda **all: given.append(all["sql"]) or 0)
+    command = ["console", "-b", "a:9", *(each.format(token=token) for each in options)]
+    assert CliRunner().invoke(root, command).exit_code == 0
+    assert [each is not None for each in given] == [has_sql]
+    if "--sql-url" in options:
+        assert given == [SqlTarget(address=Address("http://a:1", "a token", 0))]
+    elif has_sql:
+        assert given == [SqlTarget(Wanted("a:9"))]
+
+
+def test_a_server_for_sql_needs_its_token() -> None:
+    refused = CliRunner().invoke(root, ["console", "--sql-url", "http://a:1"])
+    assert refused.exit_code == 2
+    assert "--sql-url needs --sql-token-file" in refused.output
 
 
 def test_console_with_tls_and_logins(certificate: tuple[Path, ssl.SSLContext]) -> None:
