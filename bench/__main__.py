@@ -14,6 +14,7 @@ from typing import Any
 
 from bench import (
     against,
+    backup,
     bridge,
     calls,
     compaction,
@@ -69,7 +70,7 @@ GROUPS = (
     "security",
 )
 # Only when they are named: two need an extra; one takes twelve minutes, and fetches clients in
-# other languages; one needs 40 GB of disk, one makes 10,000 topics.
+# other languages; two need 40 GB of disk, one makes 10,000 topics.
 # tables of the group pipeline
 PIPELINE = ("reads", "flows", "sinks", "lakes", "upserts", "selects")
 ALONE = (
@@ -81,6 +82,7 @@ ALONE = (
     "delayed",
     "growth",
     "console",
+    "backup",
 )
 GROWTH_GB = (1, 10, 20, 30, 40)
 WARM_UP_RUNS, WARM_UP_SECONDS = 2, 5.0  # Kafka's compiler and everyone's page cache
@@ -100,6 +102,7 @@ class Bench:
         self.runs: int = options.runs
         self.seconds: float = options.seconds
         self.rounds: int = options.rounds
+        self.gb: float = options.gb
         self.kafka = not options.no_kafka and Kafka.available()
 
     def throughput(self) -> Iterator[str]:
@@ -468,6 +471,10 @@ class Bench:
                     f"| {figure['p99us'] / 1000:.1f} | **{ratio:.2f}** |"
                 )
 
+    def backup(self) -> Iterator[str]:
+        with self._started(Raftka(1)) as system:
+            yield from backup.rows(system, self.gb, self.runs)
+
     def leave(self) -> Iterator[str]:
         yield (
             "| SIGTERM of a leader: longest time between two acknowledgements | median s | "
@@ -569,6 +576,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=5, help="runs of each load (5)")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each run (2)")
     parser.add_argument("--rounds", type=int, default=20, help="leaders hit in kill and stop (20)")
+    parser.add_argument("--gb", type=float, default=5.0, help="of the data that is backed up (5)")
     parser.add_argument("--no-kafka", action="store_true", help="leave Apache Kafka out")
     parser.add_argument(
         "--against",

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from raftka.backup.manifest import Partition, Segment
 from raftka.backup.state import OFFSETS, TRANSACTIONS, committed_offsets, transactions_of
 from raftka.coordinator.machine import Record
-from raftka.coordinator.records import offset_key, offset_prefix, offset_topic_prefix
+from raftka.coordinator.records import (
+    offset_key,
+    offset_prefix,
+    offset_topic_prefix,
+    offset_value,
+)
 from raftka.coordinator.transactions.records import State, transaction_record
 from raftka.coordinator.transactions.transaction import fenced
 from raftka.log.checkpoints import PARTITION_METADATA, encode_partition_metadata
@@ -22,6 +27,7 @@ from raftka.wire.records import BATCH_HEADER, build_batch, iterate
 
 READ_BYTES = 1 << 20
 RECORDS_OF_BATCH = 1_000
+EndOf = Callable[[str, int], int | None]  # of a partition; None: it is not restored
 
 
 @dataclass(slots=True)
@@ -37,7 +43,7 @@ def write_replica(
     files: Files,
     directory: str,
     now_ms: int,
-    is_restored: Callable[[str, int], bool],
+    end_of: EndOf,
 ) -> Replica:
     """Make the log in `directory`, durable. `now_ms`: of the batches that are added. Raises
     OSError, and the errors of `batches`.
@@ -63,7 +69,7 @@ def write_replica(
         if partition.topic == TRANSACTIONS:
             _fence_producers(log, partition.leader_epoch, now_ms)
         elif partition.topic == OFFSETS:
-            _drop_offsets(log, partition.leader_epoch, now_ms, is_restored, replica)
+            _mend_offsets(log, partition.leader_epoch, now_ms, end_of, replica)
         log.write_staged()
         replica.end_offset = log.end_offset
     finally:
@@ -110,29 +116,33 @@ def _abort_transactions(log: Log, leader_epoch: int, now_ms: int, replica: Repli
 
 
 def _fence_producers(log: Log, leader_epoch: int, now_ms: int) -> None:
-    """Abort the open transactions of all ids here, under a raised epoch."""
+    """Abort the open transactions of all ids here, under a raised epoch. As of a moment before the
+    cut there are commits without a marker anywhere: their records are aborted too.
+    """
     records = [
         transaction_record(transactional_id, fenced(its, now_ms))
         for transactional_id, its in transactions_of(_batches(log)).items()
-        if its.state is State.ONGOING
+        if its.state in (State.ONGOING, State.PREPARE_COMMIT)
     ]
     _append(log, records, leader_epoch, now_ms)
 
 
-def _drop_offsets(
-    log: Log,
-    leader_epoch: int,
-    now_ms: int,
-    is_restored: Callable[[str, int], bool],
-    replica: Replica,
+def _mend_offsets(
+    log: Log, leader_epoch: int, now_ms: int, end_of: EndOf, replica: Replica
 ) -> None:
-    """Remove committed offsets of partitions that are not restored."""
-    records = [
-        Record(offset_key(offset_topic_prefix(offset_prefix(group), topic), index), None)
-        for group, topic, index in committed_offsets(_batches(log))
-        if not is_restored(topic, index)
-    ]
-    replica.dropped_offsets = len(records)
+    """Remove committed offsets of partitions that are not restored, and set those behind an end to
+    it: as of a moment before the cut there may be some, where clocks differ.
+    """
+    records = []
+    for (group, topic, index), value in committed_offsets(_batches(log)).items():
+        key = offset_key(offset_topic_prefix(offset_prefix(group), topic), index)
+        end = end_of(topic, index)
+        if end is None:
+            records.append(Record(key, None))
+            replica.dropped_offsets += 1
+        elif value.offset > end:
+            mended = value._replace(offset=end, leader_epoch=-1)
+            records.append(Record(key, offset_value(*mended)))
     _append(log, records, leader_epoch, now_ms)
 
 

@@ -65,7 +65,8 @@ class Plan:
         brokers, voters = (",".join(map(str, each)) for each in (self.brokers, self.voters))
         return (
             f" backup={self.manifest.name} id={self.manifest.backup_id} "
-            f"cluster={self.cluster_id} brokers={brokers} voters={voters} topics={topics}"
+            f"cluster={self.cluster_id} brokers={brokers} voters={voters} topics={topics} "
+            f"moment={self.manifest.cut_ms}"
         ).encode()
 
 
@@ -256,13 +257,18 @@ def _write(
     directory: str,
     replicas: dict[tuple[str, int], tuple[int, ...]],
 ) -> Replica:
+    ends = {
+        (each.topic, each.index): each.end_offset
+        for each in plan.manifest.partitions
+        if (each.topic, each.index) in replicas
+    }
     return write_replica(
         batches_of(place, partition),
         partition,
         files,
         directory,
         plan.manifest.cut_ms,
-        lambda topic, index: (topic, index) in replicas,
+        lambda topic, index: ends.get((topic, index)),
     )
 
 

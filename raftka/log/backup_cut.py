@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 from raftka.limits import KIB
 from raftka.log.log import Log
+from raftka.log.segments.search import Steps
 from raftka.log.segments.segment import Segment, segment_path
 from raftka.runtime.interfaces import Files
 
 COPIED_BYTES = 64 * KIB  # at most, of an active segment
+NAMED_AT_ONCE = 64  # segments, some 10 us each
 
 
 class CutSegment(NamedTuple):
@@ -23,18 +25,28 @@ class CutSegment(NamedTuple):
     path: str  # in the backup's directory
 
 
-def cut_log(log: Log, files: Files, offset: int, directory: str, now_ms: int) -> list[CutSegment]:
+def cut_log(
+    log: Log, files: Files, offset: int, directory: str, now_ms: int, *, pauses: bool
+) -> Steps[list[CutSegment] | None]:
     """Name the segments below `offset` in `directory`, which is there and empty. `offset` is a
     batch's begin or the end, and on disk. Raises OSError; the log may have failed then.
+
+    With `pauses` it yields between some segments, and returns None if the log's segments are others
+    then: they were deleted, compacted or cut.
     """
     active = log.segments.active
     if active.base_offset < offset and log.segments.locate(active, offset) > COPIED_BYTES:
         log.roll(now_ms)
-    found = []
-    for at, segment in enumerate(log.segments):
+    segments = log.segments.copy()
+    found: list[CutSegment] = []
+    for at, segment in enumerate(segments):
         if segment.base_offset >= offset:
             break
-        following = log.segments[at + 1].base_offset if at + 1 < len(log.segments) else None
+        if pauses and at % NAMED_AT_ONCE == NAMED_AT_ONCE - 1:
+            yield
+            if log.segments[: len(segments)] != segments:
+                return None
+        following = segments[at + 1].base_offset if at + 1 < len(segments) else None
         if following is not None and following <= log.start_offset:
             continue  # its records are deleted
         is_whole = following is not None and following <= offset

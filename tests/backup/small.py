@@ -23,10 +23,12 @@ from raftka.coordinator.transactions.records import (
 from raftka.log.backup_cut import cut_log
 from raftka.log.config import LogConfig
 from raftka.log.log import Log
+from raftka.log.segments.scan import Header
+from raftka.log.segments.search import at_once
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.image import MetadataImage
 from raftka.metadata.records import ClusterFormed, TopicCreated
-from raftka.wire.records import build_batch
+from raftka.wire.records import BATCH_HEADER, build_batch, iterate
 from tests.log.files import MemoryFiles
 from tests.log.given import NOW, append, batch, end_transaction, in_transaction
 
@@ -106,7 +108,8 @@ class Source:
             if self.files.exists(directory):
                 self.files.remove(directory)
             self.files.make_directory(directory)
-            found = cut_log(log, self.files, log.end_offset, directory, NOW)
+            found = at_once(cut_log(log, self.files, log.end_offset, directory, NOW, pauses=False))
+            assert found is not None
             segments = tuple(
                 CutSegment(each.base_offset, each.size, 1, each.path) for each in found
             )
@@ -142,3 +145,31 @@ def settings_of(nodes: int = 3) -> list[NodeSettings]:
 
 def plan_of(manifest: Manifest) -> Plan:
     return make_plan(manifest, settings_of())
+
+
+def opened(files: MemoryFiles, node: int, topic: str, index: int = 0) -> Log:
+    """Open the log of a restored node."""
+    for path in settings_of()[node - 1].log_dirs:
+        if files.exists(f"{path}/{topic}-{index}/partition.metadata"):
+            return Log.open(
+                files, f"{path}/{topic}-{index}", LogConfig(), NOW, clean_shutdown=False
+            )
+    raise AssertionError(f"{topic}-{index} is not there")
+
+
+def bytes_of(log: Log, end: int | None = None) -> bytes:
+    end = log.end_offset if end is None else end
+    found, position = b"", log.start_offset
+    while position < end:
+        for span in log.read(position, 1 << 20, end)[0]:
+            data = span.file.read(span.position, span.size)
+            found += data
+            for header, _ in iterate(memoryview(data)):
+                position = header.last_offset + 1
+    return found
+
+
+def batches(log: Log) -> list[tuple[Header, memoryview]]:
+    return [
+        (BATCH_HEADER.unpack_from(batch), batch) for _, batch in iterate(memoryview(bytes_of(log)))
+    ]

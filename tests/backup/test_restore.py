@@ -15,12 +15,22 @@ from raftka.backup.state import committed_offsets, transactions_of
 from raftka.coordinator.transactions.records import State
 from raftka.log.config import LogConfig
 from raftka.log.directory import LogDirectoryError, check_readable
-from raftka.log.log import Log
 from raftka.log.manager import LogManager
 from raftka.metadata.image import MetadataImage
 from raftka.metadata.quorum.journal import Journal, Standing
-from raftka.wire.records import BATCH_HEADER, CONTROL, iterate
-from tests.backup.small import CLUSTER, DONE, OPEN, TOPICS, Source, image, settings_of
+from raftka.wire.records import CONTROL
+from tests.backup.small import (
+    CLUSTER,
+    DONE,
+    OPEN,
+    TOPICS,
+    Source,
+    batches,
+    bytes_of,
+    image,
+    opened,
+    settings_of,
+)
 from tests.log.files import MemoryFiles
 from tests.log.given import NOW
 
@@ -43,33 +53,6 @@ def restored(files: MemoryFiles, *, nodes: int = 3, topics: tuple[str, ...] = ()
     place, settings = Folder(files, PLACE), settings_of(nodes)
     plan = make_plan(find(place, None), settings, topics=topics)
     return restore(place, plan, settings, files, Random(1))
-
-
-def opened(files: MemoryFiles, node: int, topic: str, index: int = 0) -> Log:
-    for path in settings_of()[node - 1].log_dirs:
-        if files.exists(f"{path}/{topic}-{index}/partition.metadata"):
-            return Log.open(
-                files, f"{path}/{topic}-{index}", LogConfig(), NOW, clean_shutdown=False
-            )
-    raise AssertionError(f"{topic}-{index} is not there")
-
-
-def bytes_of(log: Log, end: int | None = None) -> bytes:
-    end = log.end_offset if end is None else end
-    found, position = b"", log.start_offset
-    while position < end:
-        for span in log.read(position, 1 << 20, end)[0]:
-            data = span.file.read(span.position, span.size)
-            found += data
-            for header, _ in iterate(memoryview(data)):
-                position = header.last_offset + 1
-    return found
-
-
-def batches(log: Log):  # type: ignore[no-untyped-def]
-    return [
-        (BATCH_HEADER.unpack_from(batch), batch) for _, batch in iterate(memoryview(bytes_of(log)))
-    ]
 
 
 def test_every_replica_has_the_same_records(backed_up: tuple[MemoryFiles, Source]) -> None:

@@ -2,8 +2,11 @@
 afterwards.
 """
 
-from raftka.log.backup_cut import COPIED_BYTES, CutSegment, cut_log
+import pytest
+
+from raftka.log.backup_cut import COPIED_BYTES, NAMED_AT_ONCE, CutSegment, cut_log
 from raftka.log.log import Log
+from raftka.log.segments.search import at_once
 from raftka.runtime.interfaces import File
 from tests.log.files import MemoryFiles
 from tests.log.given import DIRECTORY, NOW, append, batch, disk, open_log
@@ -20,6 +23,12 @@ def logged(count: int = 20) -> tuple[MemoryFiles, Log]:
     return files, log
 
 
+def cut(log: Log, files: MemoryFiles, offset: int) -> list[CutSegment]:
+    found = at_once(cut_log(log, files, offset, BACKUP, NOW, pauses=False))
+    assert found is not None
+    return found
+
+
 def contents(files: MemoryFiles, cuts: list[CutSegment]) -> list[bytes]:
     return [files.read(each.path)[: each.size] for each in cuts]
 
@@ -32,7 +41,7 @@ def test_a_cut_names_all_bytes_below_it() -> None:
     files, log = logged()
     whole = all_bytes(files, log)
 
-    cuts = cut_log(log, files, log.end_offset, BACKUP, NOW)
+    cuts = cut(log, files, log.end_offset)
 
     assert b"".join(contents(files, cuts)) == whole
     assert [each.base_offset for each in cuts] == [segment.base_offset for segment in log.segments]
@@ -42,7 +51,7 @@ def test_a_cut_inside_a_segment_leaves_out_what_is_behind() -> None:
     files, log = logged()
     at = log.segments[2].base_offset + 3
 
-    cuts = cut_log(log, files, at, BACKUP, NOW)
+    cuts = cut(log, files, at)
 
     assert [each.base_offset for each in cuts][-1] == log.segments[2].base_offset
     assert cuts[-1].size < log.segments[2].size
@@ -64,7 +73,7 @@ def whole_batches_end(data: bytes, offset: int) -> int:
 
 def test_a_short_active_segment_is_copied_and_goes_on() -> None:
     files, log = logged(1)
-    (short,) = cut_log(log, files, log.end_offset, BACKUP, NOW)
+    (short,) = cut(log, files, log.end_offset)
 
     append(log, batch(3, size=60))
 
@@ -78,7 +87,7 @@ def test_a_long_active_segment_is_sealed_and_named() -> None:
     files.make_directory(BACKUP)
     log = open_log(files)
     append(log, batch(1, size=COPIED_BYTES + 1))
-    (only,) = cut_log(log, files, log.end_offset, BACKUP, NOW)
+    (only,) = cut(log, files, log.end_offset)
 
     append(log, batch(3, size=60))
 
@@ -89,7 +98,7 @@ def test_a_long_active_segment_is_sealed_and_named() -> None:
 
 def test_retention_writes_over_no_file_of_a_backup() -> None:
     files, log = logged()
-    cuts = cut_log(log, files, log.end_offset, BACKUP, NOW)
+    cuts = cut(log, files, log.end_offset)
     before, retired = contents(files, cuts), list[File]()
     log.segments.on_retired = retired.append
 
@@ -106,7 +115,7 @@ def test_retention_writes_over_no_file_of_a_backup() -> None:
 
 def test_a_cut_of_the_log_leaves_a_backups_bytes() -> None:
     files, log = logged()
-    cuts = cut_log(log, files, log.end_offset, BACKUP, NOW)
+    cuts = cut(log, files, log.end_offset)
     before = contents(files, cuts)
 
     log.truncate_to(log.segments[1].base_offset + 3)
@@ -123,10 +132,25 @@ def test_a_cut_of_the_log_leaves_a_backups_bytes() -> None:
 def test_a_cut_behind_the_backup_goes_on_with_the_same_file() -> None:
     files, log = logged()
     at = log.segments[2].base_offset + 3
-    cuts = cut_log(log, files, at, BACKUP, NOW)
+    cuts = cut(log, files, at)
     before, inode = contents(files, cuts), files.names[f"{DIRECTORY}/{at - 3:020}.log"]
 
     log.truncate_to(at)
 
     assert files.names[f"{DIRECTORY}/{at - 3:020}.log"] is inode
     assert contents(files, cuts) == before
+
+
+def test_a_log_that_changes_during_a_pause_is_cut_anew() -> None:
+    files, log = logged(6 * NAMED_AT_ONCE)
+    steps = cut_log(log, files, log.end_offset, BACKUP, NOW, pauses=True)
+    next(steps)
+    append(log, *(batch(3, size=60, seed=seed) for seed in range(4)))
+    next(steps)  # a log may grow
+
+    log.set_start_offset(log.segments[2].base_offset)
+    assert log.delete_oldest(NOW, log.end_offset)
+
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    assert end.value.value is None

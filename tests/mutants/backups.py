@@ -4,7 +4,7 @@ what a restore ends, and in the order of writes.
 
 from typing import Any
 
-from raftka.backup import create, cut, replica, restore
+from raftka.backup import create, cut, moment, replica, restore
 from raftka.backup.places import Folder
 from raftka.broker.coordinators.transaction_service import TransactionCoordinatorService
 from raftka.broker.handlers import backup as requests
@@ -115,7 +115,7 @@ def producer_of_before_commits_what_was_aborted(_: Any) -> Any:
     return lambda *_: None
 
 
-@mutant(replica, "_drop_offsets")
+@mutant(replica, "_mend_offsets")
 def offsets_outlive_their_topics(_: Any) -> Any:
     """Committed offsets of topics that were not restored stay: they hold for the next topic of that
     name.
@@ -129,6 +129,14 @@ def numbers_are_given_out_twice(_: Any) -> Any:
     out more.
     """
     return lambda image, index, report: image
+
+
+@mutant(moment, "_first_torn")
+def transactions_are_torn_at_a_moment(_: Any) -> Any:
+    """A restore as of a moment ends each partition for itself: a transaction is committed in one,
+    and its records in another are aborted.
+    """
+    return lambda timelines, ms: None
 
 
 @mutant(Folder, "settle")

@@ -7,7 +7,7 @@ import pytest
 
 from raftka.log.directory import RESTORE, LogDirectoryError
 from raftka.log.manager import LogManager
-from tests.backup import test_cut, test_power_cuts, test_restore
+from tests.backup import test_cut, test_moment, test_power_cuts, test_restore
 from tests.backup.small import Source, settings_of
 from tests.broker import test_backup_requests as requests
 from tests.broker.stage import Stage
@@ -84,6 +84,11 @@ def producer_of_before_commits_what_was_aborted() -> None:
 @finds
 def offsets_outlive_their_topics() -> None:
     test_restore.test_offsets_of_topics_that_are_gone_are_dropped(_small())
+
+
+@finds
+def transactions_are_torn_at_a_moment() -> None:
+    test_moment.test_a_transaction_is_not_torn(test_moment.Timed(), 2_005)
 
 
 @finds

@@ -101,13 +101,15 @@ def backup_cut(
     for topic in request.body.topics:
         rows = []
         for asked in topic.partitions:
-            rows.append(_cut(replicas, topic.name, asked))
+            rows.append((yield from _cut(replicas, topic.name, asked)))
             yield
         topics.append(topic_row(name=topic.name, partitions=rows))
     return response(error_message=None, topics=topics)
 
 
-def _cut(replicas: ReplicaParts, topic: str, asked: BackupCutPartition) -> BackupCutPartitionResult:
+def _cut(
+    replicas: ReplicaParts, topic: str, asked: BackupCutPartition
+) -> Steps[BackupCutPartitionResult]:
     row = partition_row(index=asked.index, at_least=asked.at_least)
     partition = replicas.manager.partitions.get((topic, asked.index))
     try:
@@ -117,7 +119,7 @@ def _cut(replicas: ReplicaParts, topic: str, asked: BackupCutPartition) -> Backu
         row.at_least = max(asked.at_least, -1)
         if asked.at_least < 0:
             row.at_least = partition.log.end_offset
-        row.end_offset, found = replicas.housekeeping.backup.cut(partition, row.at_least)
+        row.end_offset, found = yield from replicas.housekeeping.backup.cut(partition, row.at_least)
     except KafkaError as error:
         row.error_code = int(error.code)
         return row

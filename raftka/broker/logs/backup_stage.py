@@ -5,6 +5,7 @@ command that is gone is forgotten after KEPT_S. Knows no transaction and no mani
 
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
+from raftka.broker.work.long_work import Steps
 from raftka.log.backup_cut import CutSegment, cut_log
 from raftka.log.directory import BACKUP
 from raftka.runtime.interfaces import Files, Timer
@@ -12,6 +13,7 @@ from raftka.wire.errors import Code, KafkaError
 
 KEPT_S = 600.0  # after the last request of the backup's command
 ID_CHARACTERS = 64
+TRIES = 3  # of a log whose segments change meanwhile; the last one is without a pause
 
 
 class BackupStage:
@@ -57,33 +59,46 @@ class BackupStage:
             except OSError:
                 pass  # the directory has failed; the next start removes what is left
 
-    def cut(self, partition: Partition, at_least: int) -> tuple[int, list[CutSegment]]:
+    def cut(self, partition: Partition, at_least: int) -> Steps[tuple[int, list[CutSegment]]]:
         """Cut the log at the high watermark, as its leader. Return the offset and the segments.
 
-        Raises NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR; and OFFSET_NOT_AVAILABLE, with
-        the offset in its message, while not all below `at_least` is committed.
+        Raises NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR; and OFFSET_NOT_AVAILABLE while not all
+        below `at_least` is committed.
         """
         leader = partition.leading()
         offset = leader.high_watermark
         if offset < at_least:
             raise KafkaError(Code.OFFSET_NOT_AVAILABLE)
+        if partition.log.segments[0].base_offset == offset:
+            return offset, []
+        found = None
+        for attempt in range(TRIES):
+            found = yield from self._try(partition, offset, pauses=attempt < TRIES - 1)
+            if partition.leader is not leader:
+                raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
+            if found is not None:
+                break
+        assert found is not None, "without pauses nothing changes meanwhile"
+        self._paths.update({each.path: each.size for each in found})
+        return offset, found
+
+    def _try(
+        self, partition: Partition, offset: int, *, pauses: bool
+    ) -> Steps[list[CutSegment] | None]:
         home = f"{partition.home.path}/{BACKUP}/{self.backup_id}"
         directory = f"{home}/{partition.name}"
         files, log = self._files, partition.log
+        now_ms = self._context.runtime.clock.wall_ms()
         try:
             if files.exists(directory):
                 files.remove(directory)  # of an earlier try
-            if partition.log.segments[0].base_offset == offset:
-                return offset, []
             files.make_directory(directory, durable=False)
             self._homes.add(home)
-            found = cut_log(log, files, offset, directory, self._context.runtime.clock.wall_ms())
+            return (yield from cut_log(log, files, offset, directory, now_ms, pauses=pauses))
         except OSError as error:
             if log.failed is not None:
                 self._replicas.failures.log_failed(partition, log.failed)
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition.name}: {error}") from error
-        self._paths.update({each.path: each.size for each in found})
-        return offset, found
 
     def check_path(self, path: str) -> int:
         """Return how many bytes the backup has of the file. Raises INVALID_REQUEST."""

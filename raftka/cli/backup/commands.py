@@ -80,6 +80,12 @@ def verify(**options: Option) -> None:
     help="All brokers of the new cluster, if there are others than those of --node.",
 )
 @click.option("--topics", metavar="NAME,NAME,...", help="These topics alone.")
+@click.option(
+    "--to",
+    "moment",
+    metavar="TIME",
+    help="As of that moment, before the backup was cut: an ISO time, UTC unless it has a zone.",
+)
 @QUIET
 def restore(**options: Option) -> None:
     """Restore a backup, the newest unless NAME is given, into the directories of a new cluster

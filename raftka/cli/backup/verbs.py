@@ -14,6 +14,7 @@ from raftka.backup import restore as restoring
 from raftka.backup import verify as verifying
 from raftka.backup.errors import BackupError
 from raftka.backup.manifest import Manifest
+from raftka.backup.moment import as_of
 from raftka.backup.places import Place, open_place
 from raftka.cli.admin.client import connect
 from raftka.cli.output import CommandFailed, command, show
@@ -93,11 +94,14 @@ def restore(
     nodes: tuple[Path, ...],
     brokers: str | None,
     topics: str | None,
+    moment: str | None,
     quiet: bool,
 ) -> None:
     settings = [_settings(path) for path in nodes]
     with _opened(where) as (place, files):
         manifest = catalogue.find(place, name)
+        if moment is not None:
+            manifest = as_of(place, manifest, _ms(moment))
         ids = [int(each) for each in _listed(brokers)]
         plan = restoring.make_plan(manifest, settings, ids, _listed(topics))
         found = restoring.restore(place, plan, settings, files, SystemRandom(), _progress(quiet))
@@ -107,6 +111,8 @@ def restore(
     )
     if found.kept_nodes:
         print(f"{found.kept_nodes} of these nodes were whole before")
+    if moment is not None:
+        print(f"as of {_time(manifest.cut_ms)}")
     print(f"aborted: {found.aborted:,} open transactions, once for each partition")
     if found.dropped_offsets:
         print(f"left out: {found.dropped_offsets:,} committed offsets of other topics")
@@ -141,15 +147,29 @@ def drill(
 
 
 def _row(manifest: Manifest) -> dict[str, Json]:
-    cut = datetime.fromtimestamp(manifest.cut_ms / 1000, UTC)
     return {
         "backup": manifest.name,
-        "cut": cut.isoformat(timespec="milliseconds"),
+        "cut": _time(manifest.cut_ms),
         "bytes": manifest.size,
         "offsets": manifest.offsets,
         "topics": len(manifest.topics),
         "cluster_id": manifest.cluster_id,
     }
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def _ms(moment: str) -> int:
+    """Raises CommandFailed."""
+    try:
+        time = datetime.fromisoformat(moment)
+    except ValueError:
+        raise CommandFailed(f"--to {moment}: no time such as 2026-11-28T16:05:24") from None
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return int(time.timestamp() * 1000)
 
 
 def _settings(path: Path) -> NodeSettings:
