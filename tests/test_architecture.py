@@ -258,9 +258,10 @@ def test_every_package_has_a_floor() -> None:
 
     edges = (
         "backup",
+        "balance",
+        "chaos",
         "cli",
         "cluster",
-        "chaos",
         "console",
         "pipeline",
         "registry",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from raftka.cli.admin.balance_commands import balance, brokers
 from raftka.cli.admin.commands import config, configs, partitions, reassign
 from raftka.cli.admin.feature_commands import controllers, features
 from raftka.cli.admin.group_commands import groups, offsets
@@ -43,7 +44,17 @@ SECTIONS = {  # of `raftka --help`, by what a person wants to do
     "Start": ("broker", "cluster", "host", "demo"),
     "Topics and records": ("topics", "produce", "consume", "dead-letters"),
     "Groups and transactions": ("groups", "offsets", "transactions"),
-    "Operate": ("backup", "configs", "config", "partitions", "reassign", "features", "controllers"),
+    "Operate": (
+        "backup",
+        "configs",
+        "config",
+        "partitions",
+        "reassign",
+        "balance",
+        "brokers",
+        "features",
+        "controllers",
+    ),
     "Secure": ("acls", "users", "quotas", "tokens"),
     "Schemas, Spark, SQL": ("registry", "pipeline", "sql", "audit"),
     "Look inside, break on purpose": ("console", "log", "chaos", "bridge"),
@@ -89,6 +100,8 @@ for each in (
     acls,
     audit,
     backup,
+    balance,
+    brokers,
     chaos,
     completion,
     config,

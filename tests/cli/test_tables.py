@@ -65,6 +65,9 @@ MORE = {
 # Commands whose output is no table, or whose tables need more than a cluster; with the reason.
 OTHERS = {
     "cluster describe": "a page, in JSON one object",
+    "balance": "in JSON one object with the plan",
+    "brokers add": "in JSON one object with the plan",
+    "brokers drain": "in JSON one object with the plan",
     "produce": "offsets of records",
     "consume": "records",
     "log dump": "the words of Kafka's DumpLogSegments",

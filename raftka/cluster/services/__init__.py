@@ -14,6 +14,7 @@ from raftka.broker.network.listening import CannotListen
 
 EDGES = {  # setting: module with open_edge(services)
     "console.port": "raftka.cluster.services.console",
+    "raftka.balance": "raftka.cluster.services.balance",
     "registry.port": "raftka.cluster.services.registry",
     "zookeeper.bridge.port": "zookeeper_bridge.edge",
 }

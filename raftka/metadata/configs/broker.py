@@ -344,6 +344,19 @@ USED: dict[str, tuple[Check | None, str]] = {
         "The release of Kafka whose versions of APIs and features clients are shown at most, for "
         "tests of clients. Unset: all.",
     ),
+    "raftka.balance": (
+        one_of("auto"),
+        "auto: while this node is the active controller it keeps the brokers even by bytes and "
+        "leaders. Unset: `raftka balance` does it.",
+    ),
+    "raftka.balance.interval.ms": (
+        at_least(1000),
+        "With raftka.balance=auto: from one look at the brokers to the next.",
+    ),
+    "raftka.balance.throttle": (
+        at_least(0),
+        "With raftka.balance=auto: bytes a second that each broker sends or takes; 0: no limit.",
+    ),
     "raftka.cluster.id": (
         _cluster_id_fault,
         "The id that the cluster gets when it is formed; unset: a random one. A node whose "

@@ -400,6 +400,9 @@ metrics.ssl.keystore.password password -
 metrics.ssl.truststore.location string -
 metrics.ssl.truststore.password password -
 raftka.api.ceiling string -
+raftka.balance string -
+raftka.balance.interval.ms int 300000
+raftka.balance.throttle long 20000000
 raftka.cluster.id string -
 raftka.controller.node.certificates boolean false
 raftka.group.consumer.busy.interval.ms int 200
