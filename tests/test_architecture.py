@@ -263,6 +263,7 @@ def test_every_package_has_a_floor() -> None:
         "cli",
         "cluster",
         "console",
+        "doctor",
         "pipeline",
         "registry",
         "sql",

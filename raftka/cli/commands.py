@@ -14,6 +14,7 @@ from raftka.cli.admin.transaction_commands import transactions
 from raftka.cli.backup.commands import backup
 from raftka.cli.chaos.commands import chaos
 from raftka.cli.console import console
+from raftka.cli.generate.commands import generate
 from raftka.cli.options import (
     AS,
     QUIET,
@@ -46,6 +47,7 @@ SECTIONS = {  # of `raftka --help`, by what a person wants to do
     "Groups and transactions": ("groups", "offsets", "transactions"),
     "Operate": (
         "backup",
+        "doctor",
         "configs",
         "config",
         "partitions",
@@ -54,6 +56,7 @@ SECTIONS = {  # of `raftka --help`, by what a person wants to do
         "brokers",
         "features",
         "controllers",
+        "generate",
     ),
     "Secure": ("acls", "users", "quotas", "tokens"),
     "Schemas, Spark, SQL": ("registry", "pipeline", "sql", "audit"),
@@ -111,6 +114,7 @@ for each in (
     controllers,
     dead_letters,
     features,
+    generate,
     groups,
     offsets,
     partitions,
@@ -448,6 +452,28 @@ def demo(file: Path | None, stay: bool, no_console: bool) -> None:
     from raftka.cluster import demo as show
 
     raise SystemExit(show.main(file, stay=stay, console=not no_console))
+
+
+@root.command(
+    "doctor",
+    example=["raftka doctor -b kafka-1:9092", "raftka doctor --config server.properties -o json"],
+)
+@click.option(
+    "--config",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The properties of a node on this machine: its settings, disks and limits, too.",
+)
+@client_options
+def doctor(**options: Option) -> None:
+    """Find what is wrong with a cluster, and the next step for each finding; changes nothing.
+
+    Works against any Kafka. Exit code 0: nothing was found, 1: something was, 2: no broker answers.
+    """
+    from raftka.cli.admin.doctor import diagnose
+
+    raise SystemExit(diagnose(**options))
 
 
 @root.group()

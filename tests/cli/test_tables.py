@@ -68,6 +68,7 @@ OTHERS = {
     "balance": "in JSON one object with the plan",
     "brokers add": "in JSON one object with the plan",
     "brokers drain": "in JSON one object with the plan",
+    "doctor": "sentences",
     "produce": "offsets of records",
     "consume": "records",
     "log dump": "the words of Kafka's DumpLogSegments",

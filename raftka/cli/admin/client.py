@@ -11,8 +11,15 @@ import click
 
 from raftka.cli.connection_options import chosen
 from raftka.cli.output import CommandFailed, show, warn_of_lack
-from raftka.client.blocking.client import NOT_COORDINATOR, Client, Patience, Unreachable, Where
-from raftka.client.blocking.connection import addresses_of
+from raftka.client.blocking.client import (
+    NOT_COORDINATOR,
+    PATIENCE_S,
+    Client,
+    Patience,
+    Unreachable,
+    Where,
+)
+from raftka.client.blocking.connection import ANSWER_S, addresses_of
 from raftka.client.blocking.every_broker import ask_every_broker
 from raftka.json_values import Json
 from raftka.properties_file import parse_properties
@@ -62,7 +69,9 @@ HINTS: Mapping[int, str] = {
 
 
 @contextmanager
-def connect(bootstrap_server: str) -> Iterator[Client]:
+def connect(
+    bootstrap_server: str, *, patience_s: float = PATIENCE_S, answer_s: float = ANSWER_S
+) -> Iterator[Client]:
     """A client that has heard of the cluster's brokers. Raises CommandFailed when none answers."""
     try:
         addresses = addresses_of(bootstrap_server)
@@ -70,7 +79,10 @@ def connect(bootstrap_server: str) -> Iterator[Client]:
         raise CommandFailed(
             f"--bootstrap-server {bootstrap_server}: {error}; it is HOST:PORT[,HOST:PORT...]"
         ) from None
-    with Client(addresses, "raftka-cli", security=command_security()) as client:
+    security = command_security()
+    with Client(
+        addresses, "raftka-cli", patience_s, answer_s=answer_s, security=security
+    ) as client:
         _hear_of_brokers(client, bootstrap_server)
         yield client
 

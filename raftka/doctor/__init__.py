@@ -1,0 +1,1 @@
+"""Findings about a cluster: facts are gathered once, checks are functions of facts."""

@@ -1,0 +1,1 @@
+"""Checks by subject: pure functions of facts. `table.py` has them all."""
