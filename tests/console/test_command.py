@@ -94,7 +94,12 @@ def test_sql_is_there_where_this_machine_alone_looks_or_a_server_is_named(
     token = tmp_path / "token"
     token.write_text("a token\n")
     given: list[SqlTarget | None] = []
-    monkeypatch.setattr("raftka.cli.console.serve", lambda **all: given.append(all["sql"]) or 0)
+
+    def serve(**settings: SqlTarget | None) -> int:
+        given.append(settings["sql"])
+        return 0
+
+    monkeypatch.setattr("raftka.cli.console.serve", serve)
     command = ["console", "-b", "a:9", *(each.format(token=token) for each in options)]
     assert CliRunner().invoke(root, command).exit_code == 0
     assert [each is not None for each in given] == [has_sql]
