@@ -6,7 +6,7 @@ changes streams and tables.
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -291,21 +291,24 @@ class Session:
 
     def _print(self, statement: Print, limit: int | None) -> Answer:
         brokers = self._context.open_brokers()
-        if statement.topic not in brokers.topics([statement.topic]):
-            known = ", ".join(brokers.names()[:MOST_SHOWN]) or "none"
-            brokers.close()
-            raise StatementError(
-                f"there is no topic {statement.topic}. There are: {known}",
-                statement.text,
-                statement.at,
+        with ExitStack() as failing:
+            failing.callback(brokers.close)
+            if statement.topic not in brokers.topics([statement.topic]):
+                known = ", ".join(brokers.names()[:MOST_SHOWN]) or "none"
+                raise StatementError(
+                    f"there is no topic {statement.topic}. There are: {known}",
+                    statement.text,
+                    statement.at,
+                )
+            answer = topics.print_topic(
+                brokers,
+                statement.topic,
+                self._context.registry,
+                from_beginning=statement.from_beginning,
+                limit=statement.limit or limit,
             )
-        return topics.print_topic(
-            brokers,
-            statement.topic,
-            self._context.registry,
-            from_beginning=statement.from_beginning,
-            limit=statement.limit or limit,
-        )
+            failing.pop_all()
+        return answer
 
     def _show(self, statement: Show) -> Answer:
         if statement.what == "TOPICS":
