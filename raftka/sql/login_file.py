@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -28,7 +29,12 @@ class LoginFile:
         }
         self._descriptor = os.memfd_create("login")
         os.write(self._descriptor, json.dumps(own).encode())
-        self.path = Path(f"/proc/{os.getpid()}/fd/{self._descriptor}")
+        # a link of its own: the number of a descriptor may be that of another login later
+        self.path = Path(tempfile.mkdtemp(prefix="raftka-login-")) / "client.json"
+        self.path.symlink_to(f"/proc/{os.getpid()}/fd/{self._descriptor}")
 
     def close(self) -> None:
+        """A query that still runs with this login cannot read it any more."""
+        self.path.unlink()
+        self.path.parent.rmdir()
         os.close(self._descriptor)

@@ -1,5 +1,6 @@
 """Users who log in at the SQL server with their passwords of the cluster."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,7 @@ from raftka.limits import Limit
 from raftka.pipeline.errors import PipelineError
 from raftka.sql.client import Connection, SqlError
 from raftka.sql.language import StatementError
+from raftka.sql.login_file import LoginFile
 from raftka.sql.server import logins
 from raftka.sql.server.server import Door, SqlServer
 from raftka.sql.session import Session
@@ -38,8 +40,9 @@ def test_a_user_has_a_session_of_the_own_login(server: SqlServer, fake: FakeSess
     list(log_in(server, "bob").execute("rows 1"))
 
     assert sorted(fake.users) == ["ann", "bob"]
-    wait_for(lambda: fake.users["ann"].closed == ["rows 2", "rows 1"])
+    wait_for(lambda: len(fake.closed + fake.users["ann"].closed + fake.users["bob"].closed) == 3)
     assert fake.closed == []
+    assert fake.users["ann"].closed == ["rows 2", "rows 1"]
     list(raftka.sql.connect(url=server.url, token=TOKEN).execute("rows 1"))
     wait_for(lambda: fake.closed == ["rows 1"])
 
@@ -93,6 +96,23 @@ def test_without_logins_only_the_token_opens_the_door(fake: FakeSession) -> None
     assert fake.users == {}
 
 
+def test_a_login_that_has_ended_is_never_that_of_another_user() -> None:
+    first = LoginFile({"sasl.password": "of the server"}, "PLAIN", "ann", 'a "secret" \\ \n')
+    assert json.loads(first.path.read_text()) == {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "ann",
+        "sasl.password": 'a "secret" \\ \n',
+    }
+    first.close()
+    second = LoginFile({"security.protocol": "SSL"}, "PLAIN", "bob", "x")
+    assert not first.path.exists()
+    assert first.path != second.path
+    assert second.path.parent.stat().st_mode & 0o777 == 0o700
+    assert json.loads(second.path.read_text())["security.protocol"] == "SASL_SSL"
+    second.close()
+
+
 @pytest.fixture
 def owner(secured: Cluster) -> Iterator[Session]:
     session = Session(secured.bootstrap_servers, start_spark=no_spark)
@@ -112,8 +132,8 @@ def test_brokers_decide_what_a_user_may_do(owner: Session) -> None:
     assert topics(reader) == ["orders"]
     assert topics(nobody) == []
     printed = reader.execute("PRINT 'orders' FROM BEGINNING LIMIT 1")
-    assert printed.is_live
     printed.close()
+    assert list(printed.rows) == []
     with pytest.raises((PipelineError, StatementError), match="orders"):
         nobody.execute("PRINT 'orders' FROM BEGINNING LIMIT 1")
     with pytest.raises(StatementError, match="with its own login"):

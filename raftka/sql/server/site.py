@@ -183,7 +183,10 @@ class SqlSite:
 
 def _user_of(request: Request) -> str | None:
     """Return the user who has logged in; None: the server's owner, who has shown the token."""
-    return request.user if isinstance(request.user, str) else None
+    if isinstance(request.user, str):
+        return request.user
+    assert request.user is OWNER, "it has logged in"
+    return None
 
 
 ROUTES = (
