@@ -91,8 +91,8 @@ def security_of(kafka: Mapping[str, str]) -> ClientSecurity:
 
 
 def read_client_config(path: Path) -> dict[str, str]:
-    """The properties of security in a file as Kafka's tools take it, or in JSON where its name or
-    its first character says so. Raises OptionRefused, without a secret.
+    """The properties of security in a file as Kafka's tools take it, or in JSON where its name says
+    so. Raises OptionRefused, without a secret.
     """
     try:
         with path.open("rb") as opened:
@@ -103,8 +103,7 @@ def read_client_config(path: Path) -> dict[str, str]:
                 "client properties"
             )
         text = data.decode()
-        is_json = path.suffix == ".json" or text.startswith("{")
-        found = json.loads(text) if is_json else parse_properties(text)
+        found = json.loads(text) if path.suffix == ".json" else parse_properties(text)
     except OSError as error:
         raise OptionRefused(f"{FILE_OPTION}: {path} cannot be read: {error.strerror}") from None
     except ValueError:  # its own text may show what stands in the file
