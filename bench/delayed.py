@@ -25,7 +25,7 @@ TOPIC, PARTITIONS = "delayed", 10
 SETTINGS = {"min.insync.replicas": "2"}
 CONFIGS = {"raftka.delivery": "delayed"}
 # records, how many of them are due in a second, whether leaders are killed
-RUNS = ((1_000_000, 10_000, False), (100_000, 250, True))
+RUNS = ((1_000_000, 10_000, False), (100_000, 180, True))
 WRITTEN_PER_S = 15_000  # by the writer at least: so long before the window it begins
 FIRST_S = 5.0  # from the begin to the window, at least
 VALUE_BYTES = 100

@@ -40,7 +40,6 @@ class DelayedDelivery:
         if held is None or partition in self._scanned:
             return
         if partition.leader is None:
-            self._reader.forget(partition.log)
             needed = held.known_from > 0 and self._replicas.prefers_racks
         else:
             needed = held.pending is None or held.known_from > 0
@@ -81,6 +80,7 @@ class DelayedDelivery:
         if partition.leader is None or pending is None:
             log.held.pending = None  # it leads no more
             return
+        self._reader.forget(log)
         pending.on_sooner = partial(self._schedule, partition)
         self._context.events.debug(
             "held_records_found", partition=partition.name, pending=len(pending)
@@ -143,6 +143,7 @@ class DelayedDelivery:
         if partition.log is log and log.failed is None and self._pending(partition) is pending:
             return True
         self._delivering.discard(partition)
+        self._reader.forget(log)
         self._schedule(partition)
         return False
 

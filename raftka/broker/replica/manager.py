@@ -210,6 +210,9 @@ class ReplicaManager:
         self.fetchers.remove(partition)
         log.on_rolled = lambda: self._rolled(partition)
         partition.moved(log, home)
+        if log.held is not None:
+            log.held.pending = None  # a delivery may be under way in the log before
+            self.delivery.follow(partition)
         if partition.leader is None and partition.image.leader >= 0:
             self.fetchers.add(partition, partition.image.leader)
 

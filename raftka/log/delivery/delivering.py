@@ -86,7 +86,7 @@ class HeldReader:
         return HeldRecord(due.offset, due.base, codec_of(header), made)
 
     def forget(self, log: HeldLog) -> None:
-        """Forget where the batches of a log are: it may be cut."""
+        """Forget where the batches of a log are: it may have been cut, or be gone."""
         for key in [key for key in self._located if key[0] is log]:
             del self._located[key]
 
