@@ -9,13 +9,12 @@ from typing import Protocol
 
 from raftka.checksum import crc32c
 from raftka.log.config import LogConfig
-from raftka.log.delivery.due import DELIVERING, Due
+from raftka.log.delivery.due import Due
 from raftka.log.delivery.held import HeldBatches
 from raftka.log.leader_epoch import LeaderEpochs
 from raftka.log.producers.state import ProducerState
 from raftka.log.segments.segment import Segment
 from raftka.log.segments.segment_list import SegmentList
-from raftka.log.segments.times import HELD
 from raftka.log.validation import Prepared, one_batch, repair, restamp
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.records import (
@@ -31,7 +30,7 @@ from raftka.wire.records import (
 # base offset, length, leader epoch: what a leader sets, none of it under the CRC
 LEADERS_FIELDS = Struct(">qii")
 AT_ONCE: tuple[Due, ...] = ()
-ATTENTION = CONTROL | LOG_APPEND_TIME | HELD | DELIVERING
+ATTENTION = CONTROL | LOG_APPEND_TIME
 
 _unpack = BATCH_HEADER.unpack_from
 _pack = LEADERS_FIELDS.pack_into

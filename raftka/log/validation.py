@@ -37,6 +37,7 @@ from raftka.wire.records import (
 
 CODECS = 5
 KNOWN_ATTRIBUTES = 0x7F
+MARKS = HELD | DELIVERING  # the log's own: in a delayed topic no client sets them
 SMALLEST_OVERHEAD = 14  # of a record of any version there ever was, behind its offset and size
 SMALLEST_SIZE = LOG_OVERHEAD_BYTES + SMALLEST_OVERHEAD
 SMALLEST_RECORD_BYTES = 7  # of this version
@@ -246,8 +247,7 @@ def repair(
         made = walked(batch, now_ms, config, partition)
         batch, largest, due = made.batch, made.largest_ms or 0, made.due or ()
         _, _, _, _, _, attributes, _, _, timestamp, *_ = BATCH_HEADER.unpack_from(batch)
-    # the log's own marks are no client's to set
-    kept = attributes if due else attributes & ~(HELD | DELIVERING)
+    kept = attributes if due or config.delivery is None else attributes & ~MARKS
     new_attributes = kept | LOG_APPEND_TIME if stamped else kept & ~LOG_APPEND_TIME
     if stamped:
         largest = now_ms

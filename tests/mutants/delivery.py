@@ -5,13 +5,12 @@ from typing import Any
 
 from raftka.broker.delivery.delayed_delivery import DelayedDelivery
 from raftka.broker.replica.partition import Partition
-from raftka.log import client_batches
+from raftka.log import validation
 from raftka.log.delivery import scan
 from raftka.log.delivery.due import DELIVERING
 from raftka.log.delivery.held import HeldBatches, Pending
 from raftka.log.delivery.scan import HeldScan
 from raftka.log.segments.scan import headers
-from raftka.wire.records import CONTROL, LOG_APPEND_TIME
 from tests.mutants.registry import mutant, part_of
 
 
@@ -119,7 +118,7 @@ def ranges_outlive_a_truncation(_: Any) -> Any:
     return bug
 
 
-@mutant(client_batches, "ATTENTION")
+@mutant(validation, "MARKS")
 def clients_may_hold_batches(_: Any) -> Any:
     """The marks of held and delivering batches are taken from clients as they come."""
-    return CONTROL | LOG_APPEND_TIME
+    return 0
