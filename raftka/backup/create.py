@@ -27,6 +27,7 @@ from raftka.client.blocking.client import Client
 from raftka.limits import BACKUP_READ_BYTES, KIB
 from raftka.runtime.interfaces import Files
 
+SETTLED_AT_ONCE = 64  # files: with raftka.log.flush=os gigabytes may be flushed
 PRINTED_BYTES = 64 * KIB  # at each end of a segment, for its fingerprint
 
 
@@ -81,7 +82,9 @@ def take(source: "Source", cut: Cut, place: Place, files: Files, name: str) -> M
         Segment(cut.image.offset, len(cut.image_bytes), image, crc32c(cut.image_bytes)),
         tuple([taker.take(partition) for partition in cut.partitions]),
     )
-    place.settle(taker.linked)
+    for at in range(0, len(taker.linked), SETTLED_AT_ONCE):
+        source.keep()
+        place.settle(taker.linked[at : at + SETTLED_AT_ONCE])
     place.write(manifest_path(name), (encode_manifest(manifest),))
     place.remove(f"{UNFINISHED}/{name}")
     return Made(manifest, taker.linked_bytes, taker.copied_bytes, taker.known_bytes)

@@ -25,7 +25,7 @@ from raftka.wire.schema import Api, Req, Resp, Row
 FIRST = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 LAST = ("_schemas",)
 TRIES = 3  # of the whole cut
-KEEP_S = 60.0  # brokers forget a backup that they have not heard of for ten minutes
+KEEP_S = 30.0  # brokers forget a backup that they have not heard of for three minutes
 HOLD_MS = 8_000  # each request renews it
 WAIT_S = 30.0  # for commits that were decided, and for high watermarks
 PASSING = frozenset({Code.OFFSET_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS})

@@ -123,13 +123,13 @@ def restore(
     replicas = _replicas(plan, image)
     todo = []
     for each in settings:
-        states = {path: _state(files, path, plan) for path in each.log_dirs}
+        states = {path: _state(files, path, plan) for path in _directories(each)}
         if set(states.values()) == {WHOLE}:
             found.kept_nodes += 1
         else:
             todo.append(each)
     for each in todo:
-        for path in each.log_dirs:
+        for path in _directories(each):
             _empty(files, path, plan)
     for each in todo:
         progress(f"node {each.node_id}")
@@ -139,13 +139,19 @@ def restore(
             directories = {other.node_id: len(other.log_dirs) for other in settings}
             _write_metadata(plan, each, files, random, image, replicas, directories)
     for each in todo:
-        for path in each.log_dirs:
+        for path in _directories(each):
             files.replace(f"{path}/{RESTORE}", WHOLE + plan.note)
     found.partitions = len(replicas)
     return found
 
 
 # directories
+
+
+def _directories(settings: NodeSettings) -> list[str]:
+    """Return all directories of a node; that of its metadata may be none of its logs."""
+    home = settings.metadata_directory.rpartition("/")[0]
+    return list(dict.fromkeys([*settings.log_dirs, home]))
 
 
 def _state(files: Files, path: str, plan: Plan) -> bytes:

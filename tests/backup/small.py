@@ -126,7 +126,8 @@ class Source:
         raise AssertionError("the files are here")
 
 
-def settings_of(nodes: int = 3) -> list[NodeSettings]:
+def settings_of(nodes: int = 3, *, apart: bool = False) -> list[NodeSettings]:
+    """`apart`: the metadata have a directory of their own."""
     voters = ",".join(f"{node}@host:{node}" for node in range(1, nodes + 1))
     return [
         NodeSettings.from_properties(
@@ -137,6 +138,7 @@ def settings_of(nodes: int = 3) -> list[NodeSettings]:
                 "controller.listener.names": "CONTROLLER",
                 "controller.quorum.voters": voters,
                 "log.dirs": f"new/{node}-a,new/{node}-b",
+                **({"metadata.log.dir": f"new/{node}-m"} if apart else {}),
             }
         )
         for node in range(1, nodes + 1)

@@ -156,6 +156,21 @@ def test_a_restore_that_is_whole_is_left_alone(backed_up: tuple[MemoryFiles, Sou
     assert files.calls == calls
 
 
+def test_metadata_with_a_directory_of_their_own(backed_up: tuple[MemoryFiles, Source]) -> None:
+    files, _ = backed_up
+    place, settings = Folder(files, PLACE), settings_of(apart=True)
+    plan = make_plan(find(place, None), settings)
+    restore(place, plan, settings, files, Random(1))
+    for path in ("new/1-a", "new/1-m"):  # as if the power had gone before the end
+        note = files.read(f"{path}/__raftka_restore")
+        files.replace(f"{path}/__raftka_restore", note.replace(b"whole", b"partly"))
+
+    assert restore(place, plan, settings, files, Random(1)).kept_nodes == 2
+
+    journal = Journal.open(files, "new/1-m/__raftka_metadata", 1)
+    assert journal.standing is Standing.SEED
+
+
 def test_a_directory_with_other_data_is_refused(backed_up: tuple[MemoryFiles, Source]) -> None:
     files, _ = backed_up
     files.make_directory("new/2-b/t-0")

@@ -11,7 +11,7 @@ from raftka.log.directory import BACKUP
 from raftka.runtime.interfaces import Files, Timer
 from raftka.wire.errors import Code, KafkaError
 
-KEPT_S = 600.0  # after the last request of the backup's command
+KEPT_S = 180.0  # after the last request of the backup's command
 ID_CHARACTERS = 64
 TRIES = 3  # of a log whose segments change meanwhile; the last one is without a pause
 
