@@ -42,7 +42,12 @@ class Asked(list[tuple[list[Address], ClientSecurity]]):
     """Stands for the client: notes where it would connect and as whom, and finds nobody there."""
 
     def __call__(
-        self, addresses: list[Address], client_id: str, security: ClientSecurity
+        self,
+        addresses: list[Address],
+        client_id: str,
+        *_: float,
+        security: ClientSecurity,
+        **__: float,
     ) -> "Asked":
         self.append((addresses, security))
         return self
