@@ -21,8 +21,6 @@ from urllib.parse import quote, urlsplit
 from raftka.http.messages import EVENTS
 from raftka.json_values import Json, JsonObject
 from raftka.sql.answers import Column, Words, distinct_names
-from raftka.sql.functions import with_file
-from raftka.sql.language.errors import StatementError
 from raftka.sql.server.folder import Address
 from raftka.sql.server.launch import NoServer, Wanted, find_or_start
 
@@ -31,7 +29,6 @@ READ_BYTES = 64 * 1024
 JSON_TYPE = "application/json"
 # codes of errors: nothing was sent; the statement may have been done or not
 NO_SERVER, SERVER_LOST = "NO_SERVER", "SERVER_LOST"
-REFUSED = "STATEMENT_REFUSED"
 LOST = "the SQL server has ended before its answer did: the next statement starts a new one"
 
 
@@ -175,12 +172,8 @@ class Connection:
     ) -> Rows:
         """Run a statement; return when its columns are known. Raises SqlError. Blocks, also while
         Spark starts. `limit`: of rows. `on_open`: called before the statement is sent, with a
-        function that ends it, in any thread. The file of CREATE FUNCTION ... FROM is read here.
+        function that ends it, in any thread.
         """
-        try:
-            text = with_file(text)
-        except StatementError as error:
-            raise SqlError(str(error), REFUSED) from None
         http = self._open(self._patience_s)
         body = json.dumps({"text": text, "limit": limit}).encode()
         try:

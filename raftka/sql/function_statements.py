@@ -34,7 +34,7 @@ def create_function(
     if statement.code is None:
         raise _refusal(
             statement,
-            "the client reads the file: `raftka sql` and raftka.sql.connect() do so. Next step: "
+            "the prompt reads the file, and a program gives its text. Next step: "
             f"CREATE FUNCTION {statement.name} AS 'the text of the file'",
         )
     if statement.name.upper() in (*ALIASES, *OTHERS):

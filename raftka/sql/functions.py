@@ -1,4 +1,4 @@
-"""Functions in Python: the decorator that files of functions have, what the client sends of such a
+"""Functions in Python: the decorator that files of functions have, what the prompt sends of such a
 file, what a server reads in it without running it, and the function in a worker of Spark.
 
     import raftka.sql

@@ -139,6 +139,7 @@ class Session:
             file.path,
             registry=self._context.registry,
             start_spark=self._context.spark,
+            has_functions=self._context.has_functions,
         )
         session._login = file
         try:

@@ -102,7 +102,7 @@ def test_questions_call_functions(session: Session) -> None:
         (create("broken", "x ="), "invalid syntax"),
         (create("abs", LOUD), "is a function of Spark"),
         (create("topk", LOUD), "is a function of ksqlDB"),
-        ("CREATE FUNCTION f FROM 'f.py'", "the client reads the file"),
+        ("CREATE FUNCTION f FROM 'f.py'", "the prompt reads the file"),
         ("DROP FUNCTION nothing", "there is no function nothing"),
         ("DESCRIBE FUNCTION nothing", "there is no function nothing"),
         ("DESCRIBE FUNCTION json_records", "Next step: from_json"),

@@ -145,6 +145,16 @@ def test_brokers_decide_what_a_user_may_do(owner: Session) -> None:
         each.close()
 
 
+def test_a_server_without_functions_runs_none_for_users(
+    owner: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner._context, "has_functions", False)
+    reader = owner.for_login("reader", "reader-secret", "PLAIN")
+    assert reader is not None
+    assert not reader._context.has_functions
+    reader.close()
+
+
 def test_brokers_refuse_a_wrong_password(owner: Session) -> None:
     assert owner.for_login("reader", "writer-secret", "PLAIN") is None
     assert owner.for_login("stranger", "stranger-secret", "PLAIN") is None

@@ -125,7 +125,7 @@ def test_statements_about_functions() -> None:
             parse(text)
 
 
-def test_the_client_reads_the_file(tmp_path: Path) -> None:
+def test_the_prompt_reads_the_file(tmp_path: Path) -> None:
     path = tmp_path / "f.py"
     path.write_text("a = 'it\\n'  # é\n")
     made = parse(with_file(f"create function if not exists f from /* here */ '{path}';"))

@@ -1,5 +1,7 @@
 """Statements one after the other: which of them may be sent again."""
 
+from pathlib import Path
+
 import pytest
 
 from raftka.sql.client import NO_SERVER, SERVER_LOST, Connection, Rows, SqlError
@@ -47,3 +49,16 @@ def test_a_statement_that_reached_no_server_is_sent_to_a_new_one() -> None:
 
 def test_a_statement_that_is_refused_is_not_sent_again() -> None:
     assert sent_with("STATEMENT_REFUSED") == (1, 1)
+
+
+def test_the_file_of_a_function_is_read_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    connection = Broken("STATEMENT_REFUSED")
+    runner = Runner(lambda: connection, "csv", None)  # type: ignore[arg-type, return-value]
+    path = tmp_path / "f.py"
+    assert runner.run(Typed(f"CREATE FUNCTION f FROM '{path}'")) == 1
+    assert (connection.sent, "No such file" in capsys.readouterr().err) == (0, True)
+    path.write_text("a = 1\n")
+    assert runner.run(Typed(f"CREATE FUNCTION f FROM '{path}'")) == 1
+    assert capsys.readouterr().err == "raftka: CREATE FUNCTION f AS 'a = 1\n'\n"

@@ -127,7 +127,7 @@ class CreateAs(Statement):
 class CreateFunction(Statement):
     name: str
     code: str | None  # of its file, in Python
-    path: str | None  # of the file, which the client reads
+    path: str | None  # of the file, which the prompt reads
     file_at: int  # the place of either
     is_replacing: bool
     if_missing: bool

@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from raftka.cli.output import FAILED, INTERRUPTED, fail
 from raftka.sql.client import NO_SERVER, SERVER_LOST, Connection, Rows, SqlError
+from raftka.sql.functions import with_file
+from raftka.sql.language import StatementError
 from raftka.sql.prompt.printing import print_rows
 from raftka.sql.prompt.texts import Typed, is_empty, statements_of
 
@@ -68,14 +70,18 @@ class Runner:
 
     def run(self, typed: Typed, on_end: Callable[[int | None, float], None] | None = None) -> int:
         """Run one statement and print its answer; return the exit code. Ctrl-C ends the answer.
-        `on_end`: called with the number of rows (None: the statement has none) and the seconds.
+        The file of CREATE FUNCTION ... FROM is read here, for a server or the console must not read
+        one for a client. `on_end`: called with the number of rows (None: the statement has none)
+        and the seconds.
         """
         began = time.monotonic()
         try:
-            with self._execute(typed.text) as rows:
+            with self._execute(with_file(typed.text)) as rows:
                 count = print_rows(rows, self.output, is_vertical=typed.is_vertical)
         except KeyboardInterrupt:
             return INTERRUPTED
+        except StatementError as error:
+            return fail(str(error), FAILED)
         except SqlError as error:
             if error.code == SERVER_LOST:
                 self._connection = None
