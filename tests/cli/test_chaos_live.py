@@ -48,6 +48,7 @@ def forged(folder: Path, options: Options, offset: int, least: int) -> Run:
         "healed_after_s": 0.1,
         "troubles": troubles,
         "share_consumers": {"consumers": 1000, "crashes": 2000},
+        "longest_write_s": 0.0,
     }
     run = Run(options, folder, verdict, figures | figures_of(history, verdict), ["a compiler"])
     (folder / "history.jsonl").write_text("".join(dump(history)))
