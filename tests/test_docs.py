@@ -112,8 +112,8 @@ def test_documents_name_files_that_are_there() -> None:
             assert (ROOT / path).exists(), f"{document.name}: {path}"
 
 
-# in docs/, as `wc -w` counts: 58,500 to look things up, 9,500 of guides by task
-MOST_WORDS = 68_000
+# in docs/, as `wc -w` counts: 60,500 to look things up, 9,500 of guides by task
+MOST_WORDS = 70_000
 WIDEST_LINE = 120
 LONGEST_SENTENCE = 30  # words; a code span counts as one
 
@@ -182,8 +182,8 @@ LONGEST_PAGE = 2_300  # words: it is read to its end
 LONGER_PAGES = {
     "bridge.md": 4_000,
     "compatibility.md": 5_100,
-    "operations.md": 7_500,
-    "performance.md": 5_000,
+    "operations.md": 7_700,
+    "performance.md": 5_300,
     "registry.md": 4_000,
     "reliability.md": 4_000,
     "map.md": 3_100,

@@ -58,8 +58,8 @@ from raftka.chaos.simulated.swarm import (
     with_transactions,
     with_upgrade,
 )
+from raftka.chaos.simulated.upgrade import UpgradeWork
 from raftka.chaos.simulated.workloads import beside
-from raftka.chaos.simulated.workloads.upgrade import UpgradeWork
 from raftka.chaos.simulated.workloads.voters import VotersWork
 from raftka.chaos.simulated.workloads.workload import Awaited, Workload, busy, often, restored
 from raftka.chaos.verdict import Outcome, Rules, Verdict

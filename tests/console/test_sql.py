@@ -61,6 +61,12 @@ def run(api: Api, text: str, **more: Json) -> list[Event]:
         return [each for each in events if each.name != "waiting"]
 
 
+def test_functions_in_python_are_made_at_the_prompt_alone(api: Api) -> None:
+    code = "CREATE OR REPLACE FUNCTION f AS 'def f(): pass'"
+    refused = api.ask("POST", "/api/sql/run", body={"text": f"rows 1; {code}"})
+    assert (refused.status, refused.json["error"]) == (403, "FUNCTION")
+
+
 def test_statements_run_one_after_the_other_until_one_fails(api: Api) -> None:
     found = run(api, "rows 2; -- none\nselect; bad; rows 1")
 

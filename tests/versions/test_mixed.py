@@ -13,11 +13,11 @@ from click.testing import CliRunner
 
 from raftka.broker.node import Node
 from raftka.chaos.runner import options_of
+from raftka.chaos.simulated import upgrade
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.releases import PRESENT, SHARED, Release, raised_levels
 from raftka.chaos.simulated.swarm import Settings
-from raftka.chaos.simulated.workloads import upgrade
-from raftka.chaos.simulated.workloads.upgrade import Kind, Step, draw_path
+from raftka.chaos.simulated.upgrade import Kind, Step, draw_path
 from raftka.chaos.simulation import Run, simulate
 from raftka.chaos.verdict import Outcome
 from raftka.cli.commands import root

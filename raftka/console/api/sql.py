@@ -13,6 +13,8 @@ from raftka.console.sql.target import SqlTarget
 from raftka.json_values import Json, JsonObject
 from raftka.sql.answers import Words
 from raftka.sql.client import Connection, SqlError
+from raftka.sql.language import StatementError, parse
+from raftka.sql.language.statements import CreateFunction
 from raftka.sql.prompt.texts import is_empty, statements_of
 from raftka.sql.prompt.words import completions
 
@@ -92,7 +94,21 @@ def run(call: Call) -> Iterator[Event]:
     texts = [*(each.text for each in found), *([] if is_empty(rest) else [rest])]
     if not texts:
         raise refusal("there is no statement")
+    if any(map(_makes_function, texts)):
+        raise ApiError(
+            403,
+            "FUNCTION",
+            "functions in Python run with the server's rights: CREATE FUNCTION at the prompt of "
+            "`raftka sql`",
+        )
     yield from run_all(target.connect, texts, call.body["limit"], call.is_gone)
+
+
+def _makes_function(text: str) -> bool:
+    try:
+        return isinstance(parse(text), CreateFunction)
+    except StatementError:
+        return False  # the server says what is wrong
 
 
 @route(
