@@ -19,7 +19,9 @@ from raftka.client.blocking.settings import Changes, change_settings, describe_s
 from raftka.metadata.balance import Move
 from raftka.wire.errors import Code, name_of_code
 
-STEP, ORDERS = 20, 200  # partitions at a time: that are copied, and whose order alone changes
+STEP, ORDERS = 8, 50  # partitions at a time: that are copied, and whose order alone changes
+# leaders at a time, and the rest of their producers, which ask for the new ones: with a throttle
+ELECTED, REST_S = 2, 0.5
 LOOK_S = 0.2
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LEADERS = "leader.replication.throttled.replicas"
@@ -130,7 +132,10 @@ def carry_out(
             throttles.begin(some)
             _reassign(client, some, check)
             throttles.end(some)
-            _elect(client, [each.where for each in some])
+            for elected in _portions([each for each in some if each.changes_leader], ELECTED):
+                _elect(client, [each.where for each in elected])
+                check()
+                time.sleep(REST_S if rate else 0.0)
             done += len(some)
             on_progress(done)
     finally:

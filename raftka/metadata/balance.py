@@ -44,6 +44,10 @@ class Move(NamedTuple):
     after: Sequence[int]
     copied: int
 
+    @property
+    def changes_leader(self) -> bool:
+        return self.before[0] != self.after[0]
+
 
 class Unbalanced(ValueError):
     """No plan can be made. The text is for the user."""

@@ -16,7 +16,7 @@ from raftka.metadata.balance import Move, measure, plan_balance
 
 LOOK_S = 3.0  # for the rates
 UNEVEN, LEADERS, BYTES = 0.10, 10, 64 << 20  # of the mean; and so many more than it
-CLIENT = "raftka-balance"
+CLIENT, AUTO = "raftka-balance", "auto"
 
 
 class Stopped(Exception):
@@ -40,7 +40,8 @@ class Edge:
             settings = self._services.metadata.settings
             with trio.move_on_after(settings.seconds("raftka.balance.interval.ms")):
                 await self._closed.wait()
-            if not self._closed.is_set() and self._is_controller():
+            is_wanted = settings["raftka.balance"] == AUTO and not self._closed.is_set()
+            if is_wanted and self._is_controller():
                 await trio.to_thread.run_sync(self._try_round, abandon_on_cancel=True)
 
     def _is_controller(self) -> bool:
