@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from raftka.broker.handlers.api_versions import TELEMETRY
-from raftka.broker.network.dispatch import HANDLERS
+from raftka.broker.network.dispatch import HANDLERS, OWN_HANDLERS
 from raftka.client.connection import SOFTWARE_VERSION
 from raftka.wire.api_ceilings import RELEASES, Ceiling
 from raftka.wire.errors import Code
@@ -189,7 +189,9 @@ def test_raftkas_own_tools_see_everything() -> None:
         wire.ask(METADATA, NO_TOPICS, METADATA.max_version)
 
     assert ranges(found) == {
-        key: tuple(each.api.announced) for key, each in HANDLERS.items() if key not in TELEMETRY
+        key: tuple(each.api.announced)
+        for key, each in (HANDLERS | OWN_HANDLERS).items()
+        if key not in TELEMETRY
     }
     assert "raftka.version" in levels(found.supported_features)
 

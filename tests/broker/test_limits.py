@@ -431,6 +431,8 @@ ELSEWHERE = {
     "share_batches_of_partition": "test_share_state_limits",
     "share_batches_of_coordinator": "test_share_state_limits",
     "share_state_calls": "test_share_persister",
+    "backup_hold_ms": "test_backup_requests",
+    "backup_read_bytes": "test_backup_requests",
     "share_state_bytes_of_group": "test_share_groups",
     "share_sessions": "test_share_fetch",
     "share_session_partitions": "test_share_fetch",
