@@ -438,8 +438,6 @@ ELSEWHERE = {
     "share_session_partitions": "test_share_fetch",
     "share_partitions": "test_share_fetch",
     "parked_share_fetches": "test_share_fetch",
-    "backup_hold_ms": "test_backup_requests",
-    "backup_read_bytes": "test_backup_requests",
 }
 
 

@@ -122,9 +122,9 @@ def test_rows_that_leave_a_table_are_among_its_changes(query: str, text: str) ->
         ("SELECT 1 FROM s JOIN r WITHIN 1 DAY WHERE x", "ON should be here", "WHERE"),
         ("SELECT 1 FROM (SELECT 1) JOIN r WITHIN 1 DAY ON a = b", "is of two streams", "WITHIN"),
         (
-            "SELECT array_length(a), ATTR(b) FROM s JOIN r WITHIN 1 DAY ON a = b",
-            "ATTR is not there",
-            "ATTR",
+            "SELECT array_length(a), AS_MAP(b) FROM s JOIN r WITHIN 1 DAY ON a = b",
+            "AS_MAP is not there",
+            "AS_MAP",
         ),
     ],
 )
@@ -180,3 +180,13 @@ def test_pieces_of_a_text_lead_back() -> None:
     assert found.text == "a new (ccc)"
     assert [found.place(at) for at in (0, 2, 4, 6, 7, 9, 10)] == [0, 2, 2, 5, 5, 7, 8]
     assert rewrite("", []).place(3) == 3
+
+
+def test_windows_of_a_table_have_their_bounds_when_they_are_closed() -> None:
+    query = "SELECT k, COUNT(*) AS n FROM s WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY k"
+    found = prepare(query, KEYS.get, goes_on=True, has_changes=False, is_final=True)
+
+    assert found.changes.text.startswith("SELECT k, COUNT(*) AS n, WINDOWSTART, WINDOWEND FROM s")
+    again = query.replace("k,", "k, WINDOWSTART, WINDOWEND,")
+    found = prepare(again, KEYS.get, goes_on=True, has_changes=False, is_final=True)
+    assert found.changes.text == again

@@ -59,6 +59,7 @@ class Start(NamedTuple):
     at_once: int | None  # records of a batch; None: all that are there
     checkpoint: Path | None = None  # None: the query is not to run
     has_changes: bool = False  # rows that leave a table are among the rows
+    is_final: bool = False  # they are rows of a table that change no more
 
 
 class Analyzed(NamedTuple):
@@ -91,6 +92,7 @@ def analyze(
             catalog.keys_of_table,
             goes_on=begin is not None,
             has_changes=begin is not None and begin.has_changes,
+            is_final=begin is not None and begin.is_final,
         )
         delays = prepared.all_delays(catalog.delay_of)
         sources = sources._replace(catalog=catalog.with_watermarks(delays))

@@ -36,7 +36,7 @@ FOLDER = "queries"  # of checkpoints
 
 def beginning(kind: str, *, is_final: bool) -> Start:
     """Return the place where a query begins that writes to a stream or a table."""
-    return BEGIN._replace(has_changes=kind == "TABLE" and not is_final)
+    return BEGIN._replace(has_changes=kind == "TABLE" and not is_final, is_final=is_final)
 
 
 class Queries:

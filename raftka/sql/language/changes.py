@@ -54,15 +54,25 @@ def changes_of_groups(query: str) -> Rewritten:
     """Return a query with GROUP BY as one of all changed groups. One with a WINDOW has its bounds
     as columns.
     """
-    reader = Reader(query)
-    items = ""
-    if _has_window(reader):
-        named = _words_of_list(reader)
-        items = "".join(f", {each}" for each in BOUNDS if each not in named)
+    items = _missing_bounds(query)
     condition, edits = _clause(Reader(query), "HAVING")
     if condition:
         items += f", coalesce(({condition}), false) AS {IS_ROW}"
     return _with_items(query, edits, items)
+
+
+def with_bounds(query: str) -> Rewritten:
+    """Return a query of a table whose windows, if it has any, have their bounds as columns."""
+    return _with_items(query, [], _missing_bounds(query))
+
+
+def _missing_bounds(query: str) -> str:
+    """Return the bounds of a WINDOW that the query does not name, as more columns."""
+    reader = Reader(query)
+    if not _has_window(reader):
+        return ""
+    named = _words_of_list(reader)
+    return "".join(f", {each}" for each in BOUNDS if each not in named)
 
 
 def _clause(reader: Reader, word: str) -> tuple[str, list[Edit]]:

@@ -5,7 +5,12 @@ words, joins with tables. Places of errors are those in the query as it was writ
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from raftka.sql.language.changes import changes_of_groups, changes_of_table, first_source
+from raftka.sql.language.changes import (
+    changes_of_groups,
+    changes_of_table,
+    first_source,
+    with_bounds,
+)
 from raftka.sql.language.dialect import Translated, translate
 from raftka.sql.language.errors import StatementError
 from raftka.sql.language.joins import DEFAULT_GRACE
@@ -61,15 +66,20 @@ class Prepared(NamedTuple):
         return self.changes.place(at)
 
 
-def prepare(query: str, keys_of: KeysOf, *, goes_on: bool, has_changes: bool) -> Prepared:
+def prepare(
+    query: str, keys_of: KeysOf, *, goes_on: bool, has_changes: bool, is_final: bool = False
+) -> Prepared:
     """Return a query in Spark's words. `keys_of`: returns the key columns of a table, None for
-    other names. `has_changes`: rows that leave are among its rows. Raise StatementError.
+    other names. `has_changes`: rows that leave are among its rows. `is_final`: they are the rows
+    of a table that change no more. Raise StatementError.
     """
     changes = rewrite(query, [])
     if has_changes and keys_of(first_source(query)) is not None:
         changes = changes_of_table(query)
     elif has_changes:
         changes = changes_of_groups(query)
+    elif is_final:
+        changes = with_bounds(query)
     try:
         translated = translate(changes.text)
     except StatementError as error:
