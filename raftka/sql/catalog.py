@@ -5,9 +5,10 @@ Each is a record of the statements' topic: its key the name in lower case, its v
 are kept as the statement that would make them anew, with all their columns.
 """
 
+import difflib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from raftka.json_values import JsonObject
@@ -21,6 +22,7 @@ from raftka.sql.language.types import quoted, type_text
 from raftka.versions import SQL_STATEMENTS, NewerFormat
 
 RUN = re.compile(r"[0-9a-f]{32}")  # a folder has this name
+MOST_SHOWN = 50  # names in an error
 MOST = 1000  # streams, tables, functions and queries together
 
 
@@ -155,6 +157,17 @@ class Catalog:
     def stream(self, name: str) -> Stream | None:
         found = self.entries.get(name.lower())
         return found if isinstance(found, Stream) else None
+
+    def no_source(self, name: str, topics: Sequence[str]) -> str:
+        """Return the sentence that nothing to read has this name. `topics`: of the cluster."""
+        streams = [each.name for kind in ("STREAM", "TABLE") for each in self.streams(kind)]
+        known = list(dict.fromkeys([*streams, *topics]))
+        near = difflib.get_close_matches(name, known, 1)
+        return (
+            f"there is no stream, table or topic {name}."
+            + (f" Is it {near[0]}?" if near else "")
+            + f" There are: {', '.join(known[:MOST_SHOWN]) or 'none'}"
+        )
 
     def query(self, name: str) -> PersistentQuery | None:
         found = self.entries.get(name.lower())

@@ -10,7 +10,7 @@ from raftka.sql.functions import Function, signature_of
 from raftka.sql.language.errors import StatementError
 from raftka.sql.language.functions import ALIASES, OTHERS, call_of, shown
 from raftka.sql.language.statements import CreateFunction, DescribeFunction, DropFunction, Statement
-from raftka.sql.language.types import type_text
+from raftka.sql.language.types import type_text, written_name
 
 COLUMNS = (("function", "STRING"), ("means", "STRING"))
 RestartQueries = Callable[[Sequence[PersistentQuery]], None]
@@ -68,9 +68,9 @@ def drop_function(context: Context, statement: DropFunction) -> Answer:
             known = ", ".join(each.name for each in change.catalog.functions()) or "none"
             raise _refusal(statement, f"there is no function {statement.name}. There are: {known}")
         if users := change.catalog.function_users(found.name):
+            query = users[0].name
             raise _refusal(
-                statement,
-                f"{users[0].name} calls {found.name}. Next step: TERMINATE {users[0].name}",
+                statement, f"{query} calls {found.name}. Next step: TERMINATE {written_name(query)}"
             )
         change.commit({found.name: None})
     return Answer(note=f"{found.name} is dropped")

@@ -18,7 +18,7 @@ from raftka.pipeline.topics.brokers import Brokers
 from raftka.pipeline.topics.security import read_client_config
 from raftka.sql import topics
 from raftka.sql.answers import Answer, Words, table
-from raftka.sql.catalog import Stream
+from raftka.sql.catalog import MOST_SHOWN, Stream
 from raftka.sql.class_archive import make_later
 from raftka.sql.context import Context, StartSpark, start_java
 from raftka.sql.function_statements import (
@@ -52,7 +52,7 @@ from raftka.sql.language.statements import (
     Role,
     Show,
 )
-from raftka.sql.language.types import quoted, type_text
+from raftka.sql.language.types import quoted, type_text, written_name
 from raftka.sql.login_file import LoginFile
 from raftka.sql.registered import registered_columns
 from raftka.sql.tables.materialised import MaterialisedTables
@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MOST_WORDS = 10_000  # of each kind, for completion
-MOST_SHOWN = 50  # names in an error
 
 
 class Session:
@@ -349,14 +348,8 @@ class Session:
             if statement.name in brokers.topics([statement.name]):
                 rows = [[name, kind, ""] for name, kind in topics.DESCRIBED]
                 return table(columns, rows, "a topic without a stream: its records as text")
-            known = [*(each.name for each in catalog.entries.values()), *brokers.names()]
-            names = list(dict.fromkeys(known))
-        raise StatementError(
-            f"there is no stream, table or topic {statement.name}. There are: "
-            f"{', '.join(names[:MOST_SHOWN]) or 'none'}",
-            statement.text,
-            statement.at,
-        )
+            sentence = catalog.no_source(statement.name, brokers.names())
+        raise StatementError(sentence, statement.text, statement.at)
 
     def _check_function(self, made: Function) -> None:
         """Raises StatementError, and PipelineError with the error of the function's file."""
@@ -396,7 +389,8 @@ class Session:
                     f"{found.name} is there already. Next step: CREATE OR REPLACE, or DROP it first"
                 )
             if users := change.catalog.users(statement.name):
-                raise refuse(f"{users[0]} uses {statement.name}. Next step: TERMINATE {users[0]}")
+                query = written_name(users[0])
+                raise refuse(f"{users[0]} uses {statement.name}. Next step: TERMINATE {query}")
             options = replace(
                 statement.options,
                 topic=statement.options.topic or statement.name,
@@ -463,7 +457,7 @@ class Session:
                 )
             if users := change.catalog.users(found.name):
                 raise StatementError(
-                    f"{users[0]} uses {found.name}. Next step: TERMINATE {users[0]}",
+                    f"{users[0]} uses {found.name}. Next step: TERMINATE {written_name(users[0])}",
                     statement.text,
                     statement.at,
                 )

@@ -147,7 +147,11 @@ def test_create_stream_as_select_and_inserts() -> None:
     [
         ("SELCT 1", "SELCT", "Is it SELECT?"),
         ("SELECT ';' ; SELECT 1", "SELECT", "one at a time"),
-        ("SET 'a' = 'b'", "SET", "begins with SET. There are: SELECT, CREATE STREAM"),
+        ("GRANT x", "GRANT", "begins with GRANT. There are: SELECT, CREATE STREAM"),
+        ("SET 'a' = 'b'", "SET", "Next step: EMIT CHANGES FROM BEGINNING"),
+        ("ALTER STREAM s ADD COLUMN a INT", "ALTER", "Next step: CREATE OR REPLACE STREAM"),
+        ("CREATE STREAM s AS SELECT a FROM b PARTITION BY a, c", ", c", "to_json(struct"),
+        ("CREATE TABLE t AS SELECT a FROM b GROUP BY a EMIT FINAL", "EMIT", "leave it out, or"),
         ("CREATE TYPE x AS STRING", "TYPE", "CREATE TYPE is not there"),
         ("CREATE TABLE t AS SELECT a FROM b PARTITION BY a", "SELECT", "its column in GROUP BY"),
         ("CREATE STREAM s (a FLOT)", "FLOT", "is no type"),

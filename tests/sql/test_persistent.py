@@ -71,6 +71,32 @@ def test_a_stream_with_a_query_is_written_paused_resumed_and_terminated(
     server.execute(f"DROP STREAM {name}")
 
 
+def test_names_may_have_dots_dashes_and_capitals(
+    server: Session, name: str, cluster: Cluster
+) -> None:
+    source, table = f"`{name}.A-b`", f"`{name}.T-t`"
+    server.execute(f"CREATE STREAM {source} (`K.k` STRING KEY, `n-N` INT) WITH (PARTITIONS=1)")
+    server.execute(
+        f"CREATE TABLE {table} WITH (PARTITIONS=1) AS SELECT `K.k`, count(*) AS `c.C`, "
+        f"max(`n-N`) AS `m-M` FROM {source} GROUP BY `K.k`"
+    )
+    server.execute(
+        f"CREATE STREAM `{name}.J-j` WITH (PARTITIONS=1) AS SELECT s.`K.k`, s.`n-N`, t.`c.C` "
+        f"FROM {source} s LEFT JOIN {table} t ON s.`K.k` = t.`K.k` PARTITION BY `K.k`"
+    )
+    server.execute(f"INSERT INTO {source} VALUES ('a', 1), ('a', 2)")
+    wait(lambda: values(cluster, f"{name}.T-t")[-1:] == [{"c.C": 2, "m-M": 2}])
+    wait(lambda: [each["n-N"] for each in values(cluster, f"{name}.J-j")] == [1, 2])
+    with pytest.raises(StatementError, match="Is it ") as unknown:
+        server.execute(f"DESCRIBE `{name}.A-c`")
+    assert "csas_" not in str(unknown.value)
+    with pytest.raises(StatementError) as used:
+        server.execute(f"DROP STREAM {source}")
+    step = str(used.value).splitlines()[0].partition("Next step: ")[2]
+    assert step.startswith("TERMINATE `")
+    server.execute(step)
+
+
 def test_a_server_goes_on_where_the_last_one_ended(
     server: Session, new_session: NewSession, name: str, cluster: Cluster, tmp_path: Path
 ) -> None:

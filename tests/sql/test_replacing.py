@@ -123,7 +123,10 @@ REFUSED = [
     ("STREAM {s}_o AS SELECT k, cast(n AS BIGINT) AS n FROM {s}", "INT, and would be BIGINT"),
     ("STREAM {s}_o AS SELECT k, n FROM {s} PARTITION BY k", "STRING, and would be STRING KEY"),
     ("STREAM {s}_o AS SELECT k, n FROM {s}_2", "offsets are kept in that order"),
-    ("STREAM {s}_o AS SELECT a.k, a.n FROM {s} a JOIN {s}_2 b ON a.k = b.k", "rows for Join"),
+    (
+        "STREAM {s}_o AS SELECT a.k, a.n FROM {s} a JOIN {s}_2 b WITHIN 1 DAY ON a.k = b.k",
+        "rows for Join",
+    ),
     (
         "STREAM {s}_o WITH (KAFKA_TOPIC='{s}_9') AS SELECT k, n FROM {s}",
         "cannot be replaced by",

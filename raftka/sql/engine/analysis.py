@@ -4,7 +4,6 @@ sentences with a place in the statement.
 Each query has a session of its own: names of one mean nothing to another.
 """
 
-import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -116,23 +115,31 @@ class _Analysis:
         self._own, self._prepared, self._sources = spark.newSession(), prepared, sources
         self._begin = begin
         self._asked = Asked(prepared.text, prepared.text, 0)
-        self._words = [each for each in words_of(prepared.text) if each not in CHANGE]
+        self._words = [each for each in words_of(prepared.unjoined) if each not in CHANGE]
         self._alone: list[str] = []
         self._joined: list[str] = []
 
     def run(self) -> Analyzed:
         """Raises StatementError and PipelineError."""
-        own, asked, sources = self._own, self._asked, self._sources
-        own.conf.set(ON_FILES, "false")
+        self._own.conf.set(ON_FILES, "false")
+        self._check_whole()
         try:
-            check_permitted(own, asked.query, asked.error)
-            has_functions = sources.has_functions
-            register_functions(own, asked.query, sources.catalog, is_allowed=has_functions)
             frame = self._frame()
         except StatementError as error:
             raise StatementError(error.message, "", self._prepared.place(error.at or 0)) from None
         names = tuple(sorted({*self._alone, *self._joined}))
         return Analyzed(frame, names, tuple(self._alone), self._prepared.joins)
+
+    def _check_whole(self) -> None:
+        """Refuse words of the query that a server does not run; make its functions known."""
+        own, sources, query = self._own, self._sources, self._prepared.unjoined
+        try:
+            check_permitted(own, query, Asked(query, query, 0).error)
+            has_functions = sources.has_functions
+            register_functions(own, query, sources.catalog, is_allowed=has_functions)
+        except StatementError as error:
+            place = self._prepared.place_of_unjoined(error.at or 0)
+            raise StatementError(error.message, "", place) from None
 
     def _frame(self) -> "DataFrame":
         asked, made = self._asked, set[str]()
@@ -165,7 +172,9 @@ class _Analysis:
         try:
             frame = joined_frame(self._own, join, self, self._begin.checkpoint)
         except (AnalysisException, StatementError) as error:
-            raise self._asked.error(sentence_of(error), _place(self._asked.query, name)) from None
+            is_own = isinstance(error, StatementError)
+            message = error.message if is_own else sentence_of(error)
+            raise self._asked.error(message, _place(self._asked.query, name)) from None
         if join.shape is not Shape.LOOKUP and not self._begin.has_changes:
             frame = frame.where(IS_PRESENT)
         frame.createOrReplaceTempView(quoted(name))
@@ -225,15 +234,7 @@ def _ends(brokers: Brokers, topic: str) -> str:
 def _missing(name: str, stream: Stream | None, sources: Sources) -> str:
     if stream is not None:
         return f"the topic {stream.topic} of {name} is not there any more"
-    known = [each.name for kind in ("STREAM", "TABLE") for each in sources.catalog.streams(kind)]
-    known += sources.brokers.names()
-    near = difflib.get_close_matches(name, known, 1)
-    others = ", ".join(list(dict.fromkeys(known))[:50]) or "none"
-    return (
-        f"there is no stream, table or topic {name}."
-        + (f" Is it {near[0]}?" if near else "")
-        + f" There are: {others}"
-    )
+    return sources.catalog.no_source(name, sources.brokers.names())
 
 
 def words_of(query: str) -> list[str]:

@@ -2,6 +2,7 @@
 written. Records are written exactly once.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -23,11 +24,11 @@ from raftka.pipeline.topics.sink import EXACTLY_ONCE, SinkOptions, sink_options,
 from raftka.sql.catalog import PersistentQuery, Stream
 from raftka.sql.engine.analysis import Asked
 from raftka.sql.engine.frames import typed_key
-from raftka.sql.engine.table_keys import groups_of
+from raftka.sql.engine.table_keys import groups_of, plan_of
 from raftka.sql.engine.values import value_of
 from raftka.sql.language.changes import HIDDEN, IS_ROW, ROW_KEY, ROW_ORDER
 from raftka.sql.language.statements import Column, Format, Role
-from raftka.sql.language.types import type_text
+from raftka.sql.language.types import quoted, type_text
 from raftka.sql.registration import ValueWriter
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ KINDS = {
 }
 UNSUPPORTED_MODE = "STREAMING_OUTPUT_MODE"
 WINDOWS = ("window", "session_window")
+JOIN, WATERMARK = re.compile(r"\.Join$"), re.compile(r"\.EventTimeWatermark$")
 
 
 def mode_of(frame: DataFrame, kind: str, *, is_final: bool = False) -> str:
@@ -66,6 +68,7 @@ def check_streaming(
         raise asked.error(
             "this query reads no stream, so no rows would come. Next step: name one in FROM"
         )
+    _check_join(frame, asked)
     jvm = frame.sparkSession._jvm
     modes = jvm.org.apache.spark.sql.streaming.OutputMode
     checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
@@ -92,6 +95,18 @@ def check_streaming(
             "WINDOW TUMBLING (SIZE 1 MINUTE) before the GROUP BY",
             place,
         ) from None
+
+
+def _check_join(frame: DataFrame, asked: Asked) -> None:
+    """Refuse a join of streams that nothing says the age of rows for."""
+    nodes = [str(each["class"]) for each in plan_of(frame)]
+    if any(map(JOIN.search, nodes)) and not any(map(WATERMARK.search, nodes)):
+        at = asked.query.lower().find("join")
+        raise asked.error(
+            "a join of streams would keep all their rows for ever. Next step: WITHIN 10 MINUTES "
+            "before its ON, for rows whose times are so close",
+            at if at >= 0 else None,
+        )
 
 
 def columns_of(
@@ -213,7 +228,7 @@ def records_of(
     """Return rows with the key and the value of a record, and with more columns of the frame.
     `writer`: of a format with a schema.
     """
-    given = {name.lower(): frame[name] for name in frame.columns}
+    given = {name.lower(): frame[quoted(name)] for name in frame.columns}
     found = [value_of(given, target, writer).alias("value"), *(frame[each] for each in more)]
     names = {each.name: given.get(each.name.lower()) for each in target.keys}
     if any(each is not None for each in names.values()):

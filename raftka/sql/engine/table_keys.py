@@ -18,6 +18,7 @@ AGGREGATE, PROJECT, ALIAS = ".Aggregate", ".Project", ".Alias"
 ATTRIBUTE, COALESCE, FIELD = ".AttributeReference", ".Coalesce", ".GetStructField"
 WINDOWS = ("window", "session_window")
 UNIX_MILLIS = ".UnixMillis"
+CALL = "resultId"
 # nodes of a plan that make other rows than those of the table
 OTHERS = (AGGREGATE, ".Distinct", ".Join", ".Union", ".Sort", ".Window", ".GlobalLimit")
 GENERATE, TASK = ".Generate", ".MapInArrow"
@@ -42,7 +43,7 @@ def groups_of(frame: DataFrame) -> JsonObject | None:
 def keys_of(found: Analyzed, asked: Asked, catalog: Catalog) -> tuple[str, ...]:
     """Return the columns that are the key of a table with these rows. Raise StatementError."""
     if changing_tables(found, catalog):
-        return (_key_of_changes(found, asked, catalog),)
+        return _keys_of_changes(found, asked, catalog)
     return keys_of_groups(found.frame, asked)
 
 
@@ -152,7 +153,8 @@ def _id(node: JsonObject) -> Json:
 
 
 def _same(one: Sequence[JsonObject], other: Sequence[JsonObject]) -> bool:
-    return list(one) == list(other)
+    """Return whether two expressions are one. Each call of a function in Python has an id."""
+    return [{**each, CALL: None} for each in one] == [{**each, CALL: None} for each in other]
 
 
 def _is_start(expression: Sequence[JsonObject]) -> bool:
@@ -171,8 +173,8 @@ def _is_start(expression: Sequence[JsonObject]) -> bool:
 # tables
 
 
-def _key_of_changes(found: Analyzed, asked: Asked, catalog: Catalog) -> str:
-    """Return the column that is the key of the table, or of the tables, that a query reads."""
+def _keys_of_changes(found: Analyzed, asked: Asked, catalog: Catalog) -> tuple[str, ...]:
+    """Return the columns that are the key of the table, or of the tables, that a query reads."""
     plan = plan_of(found.frame)
     joins = [each for each in found.joins if each.shape is not Shape.LOOKUP]
     # a join of tables ends in a task of Python
@@ -190,8 +192,16 @@ def _key_of_changes(found: Analyzed, asked: Asked, catalog: Catalog) -> str:
             "a table of a table has its rows, of those in WHERE: SELECT ... FROM one table, or two "
             "with JOIN. Next step: leave other words out"
         )
-    keys = _keys_of_join(joins[0], catalog) if joins else [("", _key(found.alone[0], catalog))]
-    for name, each in zip(found.frame.columns, plan[0]["projectList"], strict=True):
+    if joins:
+        return (_column_of(_keys_of_join(joins[0], catalog), found, asked),)
+    names = catalog.keys_of_table(found.alone[0]) or ()
+    return tuple(_column_of([("", name.lower())], found, asked) for name in names)
+
+
+def _column_of(keys: Sequence[tuple[str, str]], found: Analyzed, asked: Asked) -> str:
+    """Return the column that is one of these keys, each with the name of its side."""
+    items = plan_of(found.frame)[0]["projectList"]
+    for name, each in zip(found.frame.columns, items, strict=True):
         nodes = _bare(each)
         names = [node for node in nodes if node["class"].endswith(ATTRIBUTE)]
         is_plain = all(node["class"].endswith((ATTRIBUTE, COALESCE)) for node in nodes)

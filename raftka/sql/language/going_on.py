@@ -60,10 +60,18 @@ class Prepared(NamedTuple):
                 found.setdefault(name, DEFAULT_GRACE)
         return found
 
+    @property
+    def unjoined(self) -> str:
+        """Return the query with all that stands in it, also behind ON of joins with tables."""
+        return self.translated.text
+
     def place(self, at: int) -> int:
-        """Return the place in the query as it was written."""
-        at = self.translated.place(self.joined.rewritten.place(at))
-        return self.changes.place(at)
+        """Return the place in the query as it was written of one in the text."""
+        return self.place_of_unjoined(self.joined.rewritten.place(at))
+
+    def place_of_unjoined(self, at: int) -> int:
+        """Return the place in the query as it was written of one in `unjoined`."""
+        return self.changes.place(self.translated.place(at))
 
 
 def prepare(

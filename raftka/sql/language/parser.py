@@ -63,8 +63,15 @@ FORMS = (
     "RESUME",
     "TERMINATE",
 )
+NEXT_STEPS = {  # for words that begin statements of ksqlDB
+    "SET": "EMIT CHANGES FROM BEGINNING; a query that writes begins there",
+    "ALTER": "CREATE OR REPLACE STREAM, with the new column",
+    "RUN": "raftka sql -f FILE",
+    "DEFINE": "raftka sql -e, with variables of the shell",
+}
 NEAR = 0.75  # of 1: a word so close is a slip of the pen; SET is not SELECT
 PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+WINDOW = re.compile("window", re.IGNORECASE)
 DELIMITERS = {"SPACE": " ", "TAB": "\t"}
 
 
@@ -99,6 +106,10 @@ def parse(text: str) -> Statement:
     if first.word not in readers:
         near = difflib.get_close_matches(first.text.upper(), [*readers, *QUERIES], 1, NEAR)
         hint = f" Is it {near[0]}?" if near else ""
+        if first.word in NEXT_STEPS:
+            reader.refuse(
+                f"{first.word} begins no statement here. Next step: {NEXT_STEPS[first.word]}"
+            )
         reader.refuse(f"no statement begins with {first.text}.{hint} There are: {', '.join(FORMS)}")
     statement = readers[first.word](reader)
     reader.end()
@@ -229,10 +240,19 @@ def _written_query(reader: Reader, *, of_table: bool = False) -> tuple[str, int,
         reader.refuse("SELECT should be here")
     query, at = spark_part(reader)
     key = reader.name("a column") if reader.skip("PARTITION", "BY") else None
+    if key is not None and reader.sees(","):
+        reader.refuse(
+            "PARTITION BY has one column. Next step: SELECT to_json(struct(a, b)) AS k for several"
+        )
     if reader.sees("EMIT", "FINAL") and not of_table:
         reader.refuse(
             "EMIT FINAL is of CREATE TABLE: a stream's windows are written when they are closed. "
             "Next step: leave it out"
+        )
+    if reader.sees("EMIT", "FINAL") and not WINDOW.search(query):
+        reader.refuse(
+            "EMIT FINAL is of windows: other rows change for ever. Next step: leave it out, or "
+            "WINDOW TUMBLING (SIZE 1 HOUR, GRACE PERIOD 1 MINUTE) before GROUP BY"
         )
     is_final = reader.skip("EMIT", "FINAL")
     if not is_final:

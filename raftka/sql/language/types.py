@@ -1,5 +1,7 @@
 """Types of columns: from SQL, and as SQL writes them."""
 
+import re
+
 from raftka.pipeline.records.fields import LARGEST_DECIMAL, Exact, Field, Group, Kind, Many, MapOf
 from raftka.sql.language.reader import DEEPEST, Reader
 
@@ -18,6 +20,7 @@ PLAIN = {
 }
 FIRST = {kind: name for name, kind in reversed(PLAIN.items())}
 NAMES = f"{', '.join(PLAIN)}, DECIMAL(10, 2), ARRAY<INT>, MAP<STRING, INT> and STRUCT<name STRING>"
+PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def read_type(reader: Reader, depth: int = 0) -> Kind:
@@ -87,3 +90,8 @@ def type_text(kind: Kind) -> str:
 
 def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+def written_name(name: str) -> str:
+    """Return a name as a statement has it."""
+    return name if PLAIN_NAME.fullmatch(name) else quoted(name)

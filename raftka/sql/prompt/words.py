@@ -1,9 +1,9 @@
 """Words that the prompt and the console's page complete."""
 
-import re
 from collections.abc import Iterable
 
 from raftka.sql.answers import Words
+from raftka.sql.language.types import written_name
 
 KEYWORDS = (
     *("SELECT", "FROM", "WHERE", "GROUP BY", "GROUP BY ALL", "ORDER BY", "HAVING", "LIMIT"),
@@ -16,7 +16,6 @@ KEYWORDS = (
     *("GRACE PERIOD", "WINDOWSTART", "WINDOWEND"),
     *("DROP STREAM", "DROP TABLE", "DELETE TOPIC", "PARTITION BY", "PAUSE", "RESUME", "TERMINATE"),
 )
-PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def completions(words: Words) -> Iterable[str]:
@@ -24,5 +23,4 @@ def completions(words: Words) -> Iterable[str]:
     server.
     """
     names = (*words.fields, *words.names, *words.topics)
-    quoted = (name if PLAIN_NAME.fullmatch(name) else f"`{name}`" for name in names)
-    return dict.fromkeys((*quoted, *KEYWORDS, *words.functions))
+    return dict.fromkeys((*map(written_name, names), *KEYWORDS, *words.functions))
