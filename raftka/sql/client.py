@@ -153,15 +153,14 @@ class Connection:
         *,
         patience_s: float | None = None,
         login: tuple[str, str] | None = None,
+        start: Callable[[], Address] | None = None,
     ) -> None:
         """`patience_s`: how long one read may take; None: as long as it likes. `login`: user and
-        password, in place of the token.
+        password, in place of the token. `start`: finds or starts a server when this one has ended,
+        or raises SqlError; None: nothing does.
         """
-        self.address, self._patience_s = address, patience_s
-        self._authorization = f"Bearer {address.token}"
-        if login is not None:
-            encoded = base64.b64encode(":".join(login).encode()).decode()
-            self._authorization = f"Basic {encoded}"
+        self.address, self._patience_s, self._start = address, patience_s, start
+        self._login = login
         self._tls = _tls_of(address)
 
     def execute(
@@ -171,10 +170,16 @@ class Connection:
         on_open: Callable[[Callable[[], None]], None] = lambda end: None,
     ) -> Rows:
         """Run a statement; return when its columns are known. Raises SqlError. Blocks, also while
-        Spark starts. `limit`: of rows. `on_open`: called before the statement is sent, with a
-        function that ends it, in any thread.
+        Spark starts. A server that has ended, idle or killed, is started anew. `limit`: of rows.
+        `on_open`: called before the statement is sent, with a function that ends it, in any thread.
         """
-        http = self._open(self._patience_s)
+        try:
+            http = self._open(self._patience_s)
+        except SqlError:
+            if self._start is None:
+                raise
+            self.address = self._start()
+            http = self._open(self._patience_s)
         body = json.dumps({"text": text, "limit": limit}).encode()
         try:
             on_open(partial(_shut, http))
@@ -234,7 +239,11 @@ class Connection:
         self, http: HTTPConnection, method: str, path: str, body: bytes, accept: str
     ) -> HTTPResponse:
         """Return the response once its head is there. Raises SqlError for a refusal."""
-        headers = {"Authorization": self._authorization, "Accept": accept}
+        authorization = f"Bearer {self.address.token}"
+        if self._login is not None:
+            encoded = base64.b64encode(":".join(self._login).encode()).decode()
+            authorization = f"Basic {encoded}"
+        headers = {"Authorization": authorization, "Accept": accept}
         try:
             http.request(method, path, body or None, headers)
             response = http.getresponse()
@@ -301,10 +310,14 @@ async def connect_async(
 
 def connect_wanted(wanted: Wanted) -> Connection:
     """As `connect`, with all that may be said of a server. Raises SqlError."""
-    try:
-        return Connection(find_or_start(wanted, answers).address)
-    except NoServer as error:
-        raise SqlError(str(error)) from None
+
+    def start() -> Address:
+        try:
+            return find_or_start(wanted, answers).address
+        except NoServer as error:
+            raise SqlError(str(error)) from None
+
+    return Connection(start(), start=start)
 
 
 def _close_rows(begun: "asyncio.Future[Rows]") -> None:

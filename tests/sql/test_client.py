@@ -86,7 +86,19 @@ def test_a_server_that_was_killed_is_started_anew(wanted: Wanted) -> None:
     after = connect_wanted(wanted)
 
     assert after.address.pid != before.address.pid
-    assert len(list(after.execute("rows 3"))) == 3
+    for connection in (before, after):
+        assert len(list(connection.execute("rows 3"))) == 3
+    assert before.address == after.address
+
+
+def test_the_next_statement_of_a_connection_starts_a_server_that_has_ended(wanted: Wanted) -> None:
+    connection = connect_wanted(wanted)
+    kill(wanted)
+    with pytest.raises(SqlError):
+        connection.health()
+
+    assert len(list(connection.execute("rows 3"))) == 3
+    assert connection.health()["state"] == "ready"
 
 
 def test_a_server_whose_java_has_ended_starts_again_behind_the_same_door(wanted: Wanted) -> None:
