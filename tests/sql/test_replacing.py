@@ -95,11 +95,14 @@ def test_a_planted_bug_is_found_the_new_query_begins_anew(
         replace_while_rows_come(server, name, cluster)
 
 
+SUM = "sum(CASE WHEN n < 5000 THEN n END)"
+
+
 def test_groups_go_on_under_another_filter(
     server: Session, name: str, cluster: Cluster, new_session: NewSession, tmp_path: Path
 ) -> None:
     server.execute(f"CREATE STREAM {name} (k STRING, n INT) WITH (PARTITIONS=1)")
-    create = f"TABLE {name}_t WITH (PARTITIONS=1) AS SELECT k, sum(n) AS total"
+    create = f"TABLE {name}_t WITH (PARTITIONS=1) AS SELECT k, {SUM} AS total"
     question = f"SELECT * FROM {name}_t WHERE k IS NOT NULL ORDER BY k"
     server.execute(f"CREATE {create} FROM {name} GROUP BY k")
     server.execute(f"INSERT INTO {name} VALUES ('a', 1), ('b', 2)")
@@ -107,7 +110,8 @@ def test_groups_go_on_under_another_filter(
     query = f"ctas_{name}_t"
     server.execute(f"PAUSE {query}")
     server.execute(
-        f"CREATE OR REPLACE {create}, upper(k) AS name FROM {name} WHERE n < 100 GROUP BY k"
+        f"CREATE OR REPLACE {create}, upper(k) AS name FROM {name} WHERE n < 100 GROUP BY k "
+        f"HAVING {SUM} > 0"
     )
     assert rows(server, "SHOW QUERIES")[0][:2] == [query, "paused"]
     server.close()
@@ -137,6 +141,16 @@ REFUSED = [
         "TABLE {s}_t AS SELECT k, max(n) AS total FROM {s} GROUP BY k",
         "the groups or their aggregates are other ones",
     ),
+    (
+        "TABLE {s}_w AS SELECT k, sum(n) AS total FROM {s} WINDOW TUMBLING (SIZE 2 MINUTES) "
+        "GROUP BY k",
+        "the groups or their aggregates are other ones",
+    ),
+    (
+        "TABLE {s}_w AS SELECT k, sum(n) AS total FROM {s} "
+        "WINDOW HOPPING (SIZE 1 MINUTE, ADVANCE BY 10 SECONDS) GROUP BY k",
+        "the groups or their aggregates are other ones",
+    ),
 ]
 
 
@@ -148,6 +162,10 @@ def test_queries_that_cannot_go_on_are_not_replaced(server: Session, name: str) 
         f"CREATE TABLE {name}_t WITH (PARTITIONS=1) AS SELECT k, min(n) AS total FROM {name} "
         "GROUP BY k"
     )
+    server.execute(
+        f"CREATE TABLE {name}_w WITH (PARTITIONS=1) AS SELECT k, sum(n) AS total FROM {name} "
+        "WINDOW HOPPING (SIZE 1 MINUTE, ADVANCE BY 30 SECONDS) GROUP BY k"
+    )
     before = rows(server, "SHOW QUERIES")
     for statement, message in REFUSED:
         with pytest.raises(StatementError) as caught:
@@ -157,5 +175,5 @@ def test_queries_that_cannot_go_on_are_not_replaced(server: Session, name: str) 
     assert [each[0] for each in rows(server, "SHOW QUERIES")] == [each[0] for each in before]
     kept = server.execute(f"CREATE STREAM IF NOT EXISTS {name}_o AS SELECT k FROM {name}")
     assert kept.note == f"{name}_o is there already"
-    for query in (f"csas_{name}_o", f"ctas_{name}_t"):
+    for query in (f"csas_{name}_o", f"ctas_{name}_t", f"ctas_{name}_w"):
         server.execute(f"TERMINATE {query}")

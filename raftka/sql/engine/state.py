@@ -2,12 +2,14 @@
 the new query looks for.
 """
 
+import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from raftka.json_values import Json, JsonObject
 from raftka.sql.engine.analysis import Analyzed, Asked
-from raftka.sql.engine.table_keys import AGGREGATE, plan_of
+from raftka.sql.engine.table_keys import AGGREGATE, WINDOWS, plan_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,6 +25,7 @@ KEEPING = (
 )
 OF_A_RUN = ("exprId", "resultId", "qualifier", "metadata", "jvmId")
 FUNCTION = ".AggregateExpression"
+UNSTEADY = re.compile(r"\.(First|Last|Collect\w+|Python\w+)\"")
 
 
 def check_state(old: Analyzed, new: Analyzed, asked: Asked) -> None:
@@ -50,7 +53,7 @@ def check_state(old: Analyzed, new: Analyzed, asked: Asked) -> None:
     groups, new_groups = (
         [_signature(each) for each in plan if each["class"].endswith(AGGREGATE)] for plan in nodes
     )
-    if groups != new_groups:
+    if groups != new_groups or _windows(nodes[0]) != _windows(nodes[1]):
         refuse("the groups or their aggregates are other ones")
 
 
@@ -66,8 +69,26 @@ def topics_of(frame: "DataFrame") -> list[str]:
 
 def _signature(node: JsonObject) -> Json:
     """Return what the state of groups depends on: their keys, and the functions over them."""
-    functions = [part for each in node["aggregateExpressions"] for part in _functions(each)]
-    return [[_plain(each) for each in node["groupingExpressions"]], functions]
+    functions: list[Json] = []
+    for each in node["aggregateExpressions"]:
+        # Spark keeps equal ones once, unless their results may differ
+        functions += [
+            found for found in _functions(each) if found not in functions or _may_differ(found)
+        ]
+    return [_plain(node["groupingExpressions"]), functions]
+
+
+def _windows(plan: Sequence[JsonObject]) -> Json:
+    """Return how the windows of a query are made out of times."""
+    found = [
+        each
+        for node in plan
+        for each in (
+            *(each for each in node.get("projectList", ()) if each[0].get("name") in WINDOWS),
+            *(projection[0] for projection in node.get("projections", ())),  # of HOPPING
+        )
+    ]
+    return _plain(found)
 
 
 def _functions(expression: Sequence[JsonObject]) -> Iterator[Json]:
@@ -86,7 +107,14 @@ def _end(expression: Sequence[JsonObject], at: int) -> int:
     return at
 
 
-def _plain(expression: Sequence[JsonObject]) -> Json:
-    return [
-        {name: value for name, value in each.items() if name not in OF_A_RUN} for each in expression
-    ]
+def _may_differ(function: Json) -> bool:
+    return UNSTEADY.search(json.dumps(function)) is not None
+
+
+def _plain(part: Json) -> Json:
+    """Return a part of a plan without what differs from run to run."""
+    if isinstance(part, list):
+        return [_plain(each) for each in part]
+    if isinstance(part, dict):
+        return {name: _plain(value) for name, value in part.items() if name not in OF_A_RUN}
+    return part

@@ -14,7 +14,7 @@ from raftka.sql.engine.analysis import Analyzed, Asked
 from raftka.sql.language.changes import HIDDEN
 from raftka.sql.language.table_joins import Shape, TableJoin
 
-AGGREGATE, PROJECT, ALIAS = ".Aggregate", ".Project", ".Alias"
+AGGREGATE, PROJECT, FILTER, ALIAS = ".Aggregate", ".Project", ".Filter", ".Alias"
 ATTRIBUTE, COALESCE, FIELD = ".AttributeReference", ".Coalesce", ".GetStructField"
 WINDOWS = ("window", "session_window")
 UNIX_MILLIS = ".UnixMillis"
@@ -35,7 +35,7 @@ def groups_of(frame: DataFrame) -> JsonObject | None:
     for node in plan_of(frame):
         if node["class"].endswith(AGGREGATE):
             return node
-        if not node["class"].endswith(PROJECT):
+        if not node["class"].endswith((PROJECT, FILTER)):  # a filter is HAVING
             return None
     return None
 
@@ -134,7 +134,7 @@ def _columns(frame: DataFrame, root: JsonObject) -> Mapping[str, Sequence[JsonOb
     """Return the expression of each column that comes from the node of GROUP BY as it is."""
     made = root["aggregateExpressions"]
     named = {_id(each[0]): _bare(each) for each in made}
-    top = plan_of(frame)[0]
+    top = next(each for each in plan_of(frame) if not each["class"].endswith(FILTER))
     shown = map(_bare, made if top == root else top["projectList"])
     return {
         name: each if top == root else named.get(_id(each[0]), each)
