@@ -4,12 +4,13 @@ and compare the records, offsets and rights that a client finds there with those
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import SystemRandom
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from raftka.backup.contents import batches_of
 from raftka.backup.cut import check
@@ -25,8 +26,10 @@ from raftka.cluster.plan import plan_cluster
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.processes import Processes
 from raftka.log.checkpoints import uuid_text
+from raftka.log.segments.times import HELD
 from raftka.metadata.configs.settings import NodeSettings
-from raftka.metadata.image import MetadataImage
+from raftka.metadata.configs.topic import DELAYED, DELIVERY
+from raftka.metadata.image import TOPIC, MetadataImage
 from raftka.runtime.interfaces import Files
 from raftka.wire.messages.backup import BACKUP_METADATA
 from raftka.wire.records import iterate
@@ -38,6 +41,13 @@ SETTINGS = {
 }
 POLL_S = 1.0
 COMPARED = ("acls", "scram", "quotas", "tokens", "configs")
+
+
+class Seen(NamedTuple):
+    """The batches of a partition that consumers see."""
+
+    digest: str
+    end_offset: int  # behind the last of them
 
 
 @dataclass(slots=True)
@@ -118,11 +128,14 @@ def _wait_for_leaders(client: Client, manifest: Manifest) -> None:
 
 
 def _compare(place: Place, manifest: Manifest, client: Client, found: Drill) -> None:
-    there = _hashes_of(client, manifest.partitions)
+    image = read_image(place, manifest)
+    here = {(each.topic, each.index): _seen_in(place, each, image) for each in manifest.partitions}
+    there = _hashes_of(client, manifest.partitions, here)
     for partition in manifest.partitions:
         found.partitions += 1
         found.bytes += partition.size
-        if there[partition.topic, partition.index] != _hash_in(place, partition):
+        where = partition.topic, partition.index
+        if there[where] != here[where].digest:
             found.differing.append(partition.name)
     by_group: dict[str, dict[Where, int]] = {}
     known = {(partition.topic, partition.index) for partition in manifest.partitions}
@@ -135,29 +148,37 @@ def _compare(place: Place, manifest: Manifest, client: Client, found: Drill) -> 
             found.differing.append(f"offsets of group {group}")
     answer = client.ask(BACKUP_METADATA, BACKUP_METADATA.request())
     check(answer)
-    image, made = read_image(place, manifest), MetadataImage.from_snapshot(bytes(answer.image))
+    made = MetadataImage.from_snapshot(bytes(answer.image))
     found.differing += [name for name in COMPARED if getattr(image, name) != getattr(made, name)]
 
 
-def _hash_in(place: Place, partition: Partition) -> str:
-    digest = hashlib.sha256()
+def _seen_in(place: Place, partition: Partition, image: MetadataImage) -> Seen:
+    """Return what consumers see: neither held batches nor those that a compaction has emptied."""
+    digest, end = hashlib.sha256(), partition.start_offset
+    delayed = image.config(TOPIC, partition.topic).get(DELIVERY) == DELAYED
     for _, header, batch in batches_of(place, partition):
-        if header[0] + header[6] >= partition.start_offset:
+        after = header[0] + header[6] + 1
+        seen = header[12] and not (delayed and header[5] & HELD)
+        if seen and after > partition.start_offset:
             digest.update(batch)
-    return digest.hexdigest()
+            end = after
+    return Seen(digest.hexdigest(), end)
 
 
-def _hashes_of(client: Client, partitions: Sequence[Partition]) -> dict[Where, str]:
+def _hashes_of(
+    client: Client, partitions: Sequence[Partition], seen: Mapping[Where, Seen]
+) -> dict[Where, str]:
     """Read all batches below the cut, as a client gets them."""
     digests = {(each.topic, each.index): hashlib.sha256() for each in partitions}
     starts = {(each.topic, each.index): each.start_offset for each in partitions}
-    ends = {(each.topic, each.index): each.end_offset for each in partitions}
+    ends = {where: each.end_offset for where, each in seen.items()}
     reader = BatchReader(client, starts, ends)
     try:
         while not reader.is_over:
             for came in reader.poll(POLL_S):
                 for header, batch in iterate(came.records):
-                    if came.offset <= header.last_offset and header.base_offset < ends[came.where]:
+                    wanted = header.base_offset < ends[came.where] and header.count
+                    if wanted and came.offset <= header.last_offset:
                         digests[came.where].update(batch)
     finally:
         reader.close()
