@@ -15,7 +15,7 @@ from raftka.client.blocking.reassignments import (
     elect_leaders,
     list_reassignments,
 )
-from raftka.client.blocking.settings import Changes, change_settings, describe_settings
+from raftka.client.blocking.settings import GIVEN, Changes, change_settings, describe_settings
 from raftka.metadata.balance import Move
 from raftka.wire.errors import Code, name_of_code
 
@@ -26,7 +26,8 @@ LOOK_S = 0.2
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LEADERS = "leader.replication.throttled.replicas"
 FOLLOWERS = "follower.replication.throttled.replicas"
-OF_BROKER, OF_TOPIC = 2, 1  # sources of settings that were set for the resource itself
+ALL = "*"  # in place of a list
+REFUSED = {Code.TOPIC_AUTHORIZATION_FAILED, Code.CLUSTER_AUTHORIZATION_FAILED}
 FORGIVEN = {Code.NONE, Code.ELECTION_NOT_NEEDED, Code.PREFERRED_LEADER_NOT_AVAILABLE}
 
 
@@ -37,12 +38,15 @@ class Throttles:
 
     def __init__(self, client: Client, rate: int, alive: Collection[int]) -> None:
         self._client, self._rate, self._alive = client, rate, alive
-        self._brokers: set[int] = set()  # whose rates we have set
-        self._known: set[int] = set()
-        self._topics: dict[tuple[str, str], bool] = {}  # topic and setting: it had a value before
+        self._rates: dict[int, list[str]] = {}  # by broker: the settings that are ours
+        # by topic and setting: what an operator has given
+        self._given: dict[tuple[str, str], frozenset[str]] = {}
+        self._added: set[tuple[str, str, str]] = set()  # topic, setting and an element of ours
 
     def begin(self, moves: Iterable[Move]) -> None:
-        """Throttle the replicas that these moves copy from and to."""
+        """Throttle the replicas that these moves copy from and to. Raises ClientError where the
+        user has no right to do so.
+        """
         if not self._rate:
             return
         moves = list(moves)
@@ -50,36 +54,55 @@ class Throttles:
         for node_id in sorted(touched.intersection(self._alive)):
             self._limit(node_id)
         for (topic, setting), pairs in _replicas(moves).items():
-            if (topic, setting) not in self._topics:
-                self._topics[topic, setting] = _is_given(
-                    self._client, "topic", topic, setting, OF_TOPIC
-                )
-            _change(self._client, "topic", topic, {setting: ("APPEND", ",".join(pairs))})
+            if (topic, setting) not in self._given:
+                value = given_settings(self._client, "topic", topic).get(setting, "")
+                self._given[topic, setting] = frozenset(value.split(",")) - {""}
+            given = self._given[topic, setting]
+            ours = [each for each in pairs if each not in given and ALL not in given]
+            self._added.update((topic, setting, each) for each in ours)
+            if ours:
+                self._set("topic", topic, {setting: ("APPEND", ",".join(ours))})
 
     def end(self, moves: Iterable[Move]) -> None:
-        if not self._rate:
-            return
         for (topic, setting), pairs in _replicas(moves).items():
-            _change(self._client, "topic", topic, {setting: ("SUBTRACT", ",".join(pairs))})
+            ours = [each for each in pairs if (topic, setting, each) in self._added]
+            self._added.difference_update((topic, setting, each) for each in ours)
+            if ours:
+                change_settings(
+                    self._client, "topic", topic, {setting: ("SUBTRACT", ",".join(ours))}
+                )
 
     def close(self) -> None:
         """Remove all that was set and was not there before."""
-        for (topic, setting), was_given in self._topics.items():
-            if not was_given:
-                _change(self._client, "topic", topic, {setting: ("DELETE", None)})
-        for node_id in sorted(self._brokers):
-            lift_rates(self._client, node_id)
-        self._topics, self._brokers = {}, set()
+        left: dict[tuple[str, str], list[str]] = {}
+        for topic, setting, each in sorted(self._added):
+            left.setdefault((topic, setting), []).append(each)
+        for (topic, setting), given in self._given.items():
+            ours = ",".join(left.get((topic, setting), ()))
+            if not given:
+                change_settings(self._client, "topic", topic, {setting: ("DELETE", None)})
+            elif ours:
+                change_settings(self._client, "topic", topic, {setting: ("SUBTRACT", ours)})
+        for node_id, rates in sorted(self._rates.items()):
+            lift_rates(self._client, node_id, rates)
+        self._given, self._added, self._rates = {}, set(), {}
 
     def _limit(self, node_id: int) -> None:
         """Keep a rate that an operator has set."""
-        if node_id in self._known:
-            return
-        self._known.add(node_id)
-        if not _is_given(self._client, "broker", str(node_id), RATES[0], OF_BROKER):
-            self._brokers.add(node_id)
-            rates: Changes = {name: ("SET", str(self._rate)) for name in RATES}
-            _change(self._client, "broker", str(node_id), rates)
+        if node_id not in self._rates:
+            given = given_settings(self._client, "broker", str(node_id))
+            ours = self._rates[node_id] = [name for name in RATES if name not in given]
+            rates: Changes = {name: ("SET", str(self._rate)) for name in ours}
+            self._set("broker", str(node_id), rates)
+
+    def _set(self, kind: str, name: str, changes: Changes) -> None:
+        """A topic may have been deleted meanwhile: that is no error."""
+        for each in change_settings(self._client, kind, name, changes) if changes else ():
+            if each.error_code in REFUSED:
+                raise ClientError(
+                    f"no right to throttle {kind} {name}: {name_of_code(each.error_code)}; "
+                    "--throttle 0 moves without"
+                )
 
 
 def _replicas(moves: Iterable[Move]) -> dict[tuple[str, str], list[str]]:
@@ -96,20 +119,18 @@ def _replicas(moves: Iterable[Move]) -> dict[tuple[str, str], list[str]]:
     return found
 
 
-def _is_given(client: Client, kind: str, name: str, setting: str, source: int) -> bool:
-    return any(
-        each.name == setting and each.config_source == source
+def given_settings(client: Client, kind: str, name: str) -> dict[str, str]:
+    """Return the settings that were set for a topic or a broker itself."""
+    return {
+        each.name: each.value or ""
         for each in describe_settings(client, kind, name).configs
-    )
+        if each.config_source == GIVEN[kind]
+    }
 
 
-def _change(client: Client, kind: str, name: str, changes: Changes) -> None:
-    """A topic may have been deleted, and a list may be `*`: then all its replicas are throttled."""
-    change_settings(client, kind, name, changes)
-
-
-def lift_rates(client: Client, node_id: int) -> None:
-    _change(client, "broker", str(node_id), dict.fromkeys(RATES, ("DELETE", None)))
+def lift_rates(client: Client, node_id: int, rates: Iterable[str] = RATES) -> None:
+    if changes := dict.fromkeys(rates, ("DELETE", None)):
+        change_settings(client, "broker", str(node_id), changes)
 
 
 def carry_out(
@@ -193,6 +214,7 @@ def lift_all(client: Client) -> None:
         lift_rates(client, node_id)
     for topic in client.metadata(None).topics:
         name = topic.name or ""
+        given = given_settings(client, "topic", name)
         for setting in (LEADERS, FOLLOWERS):
-            if _is_given(client, "topic", name, setting, OF_TOPIC):
-                _change(client, "topic", name, {setting: ("DELETE", None)})
+            if setting in given:
+                change_settings(client, "topic", name, {setting: ("DELETE", None)})
