@@ -13,9 +13,10 @@ from raftka.cli.output import CommandFailed, command, show
 from raftka.cli.progress import Progress, progress
 from raftka.json_values import JsonObject
 from raftka.log import checkpoints
+from raftka.log.delivery.due import DELIVERING
 from raftka.log.producers.state import ENTRY, SNAPSHOT_HEAD, ProducerState
 from raftka.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
-from raftka.log.segments.times import time_in
+from raftka.log.segments.times import HELD, time_in
 from raftka.versions import NewerFormat
 from raftka.wire.compression import NAMES
 from raftka.wire.errors import ProtocolError
@@ -34,6 +35,7 @@ from raftka.wire.records import (
 
 ON_THEIR_WAY = (".deleted", ".cleaned", ".swap")
 MARKERS = {0: "ABORT", 1: "COMMIT"}
+DELIVERY_MARKS = {"isHeld": HELD, "isDelivering": DELIVERING}  # of batches of delayed topics
 Row = JsonObject
 Complain = Callable[[str], None]
 
@@ -175,6 +177,7 @@ def _batch(position: int, header: BatchHeader, sound: bool) -> Row:
         else header.compression,
         "crc": header.crc,
         "isvalid": sound,
+        **{name: True for name, mark in DELIVERY_MARKS.items() if header.attributes & mark},
     }
 
 

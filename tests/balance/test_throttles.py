@@ -8,7 +8,7 @@ import pytest
 from raftka.balance import moves
 from raftka.balance.moves import FOLLOWERS, LEADERS, RATES, Throttles
 from raftka.client.blocking.connection import ClientError
-from raftka.client.blocking.settings import GIVEN
+from raftka.client.blocking.settings import GIVEN, Changes
 from raftka.metadata.balance import Move
 from raftka.wire.errors import Code
 
@@ -35,7 +35,7 @@ class Cluster:
             ]
         )
 
-    def _change(self, _: object, kind: str, name: str, changes: moves.Changes) -> Any:
+    def _change(self, _: object, kind: str, name: str, changes: Changes) -> Any:
         own = self.settings.setdefault((kind, name), {})
         for setting, (operation, value) in changes.items() if self.code == Code.NONE else ():
             before = own.pop(setting, "").split(",")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from raftka import versions
+from raftka.broker.delivery.delayed_delivery import BYTES_OF_BATCH
 from raftka.limits import PENDING_RECORDS
 from raftka.metadata.image import TOPIC
 from raftka.wire.errors import Code
@@ -416,6 +417,18 @@ def test_many_records_due_at_once_keep_no_turn_long(stage: Stage) -> None:
     log = stage.partition("t").log
     stage.wait(lambda: log.end_offset == 200_000)
     assert stage.nodes[1].dispatcher.long_work.slices > 100
+
+
+def test_headers_count_to_the_size_of_a_delivered_batch(stage: Stage) -> None:
+    at = b"%d" % (now_ms(stage) + 1000)
+    record = (None, b"v", [("large", bytes(50_000)), (AT, at)], now_ms(stage))
+    for _ in range(2):
+        send(stage, bytes(build_batch([record] * 10)))
+    pass_time(stage, 1.2)
+    row = fetched(stage.wire(stage.leader("t")).ask(FETCH, fetch("t", 20)))
+    sizes = [len(batch) for _, batch in iterate(memoryview(bytes(row.records or b"")))]
+    assert len(sizes) == 10
+    assert max(sizes) < BYTES_OF_BATCH
 
 
 def test_a_topic_without_delays_costs_no_call() -> None:

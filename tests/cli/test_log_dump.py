@@ -11,10 +11,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from raftka.cli.commands import root
-from raftka.log.config import LogConfig
+from raftka.cli.log_dump import DELIVERY_MARKS
+from raftka.log.config import DeliveryRules, LogConfig
+from raftka.log.delivery.delivering import HeldRecord, make_batch
+from raftka.log.delivery.due import DELIVER_AT, find_due
 from raftka.log.log import Log
 from raftka.runtime.real.files import RealFiles
-from raftka.wire.records import DELETE_HORIZON
+from raftka.wire.records import DELETE_HORIZON, build_batch
 from tests.log.compacting import clean, pairs_batch
 from tests.log.given import NOW, append, batch
 
@@ -105,6 +108,19 @@ def test_batches_and_records_under_kafkas_names(folder: Path) -> None:
         None,
     )
     assert [row["offset"] for row in found if "offset" in row] == list(range(9, 20))
+
+
+def test_batches_of_delayed_topics_say_so(tmp_path: Path) -> None:
+    path = tmp_path / f"{FIRST}.log"
+    given = [(None, b"v", ((DELIVER_AT, b"%d" % (NOW + 1000)),), NOW)]
+    held = find_due(memoryview(build_batch(given)), NOW, DeliveryRules(0, 10_000)).batch
+    record = HeldRecord(0, 0, 0, len(held), given[0])
+    delivering = make_batch([record], LogConfig(), NOW, 0)
+    delivering[:8] = (1).to_bytes(8)  # its offset, which no CRC covers
+    path.write_bytes(b"".join((held, delivering)))
+
+    marks = [{name for name in row if name in DELIVERY_MARKS} for row in rows(path)]
+    assert marks == [{"isHeld"}, {"isDelivering"}]
 
 
 def test_text_reads_as_kafkas_tool_does(folder: Path) -> None:

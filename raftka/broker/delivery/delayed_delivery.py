@@ -164,14 +164,12 @@ class DelayedDelivery:
                         error=str(error),
                     )
                     continue
-                key, value, *_ = found.record
-                bytes_of_record = len(key or b"") + len(value or b"")
-                if batch and size + bytes_of_record > BYTES_OF_BATCH:
+                if batch and size + found.size > BYTES_OF_BATCH:
                     self._append(partition, pending, batch, times)
                     batch, times, size = [], [], 0
                 batch.append(found)
                 times.append(due.at_ms)
-                size += bytes_of_record
+                size += found.size
                 yield
             if batch:
                 self._append(partition, pending, batch, times)

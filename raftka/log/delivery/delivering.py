@@ -44,6 +44,7 @@ class HeldRecord(NamedTuple):
     offset: int  # of its first life
     base: int  # the base offset of its held batch
     codec: int  # with which that batch came
+    size: int  # in bytes, as it was held
     record: NewRecord  # with the header that names the offset
 
 
@@ -83,7 +84,7 @@ class HeldReader:
             raise ProtocolError(f"there is the record {found.offset} in place of {due.offset}")
         headers = *found.headers, (HELD_OFFSET, b"%d" % due.offset)
         made = found.key, found.value, headers, found.timestamp
-        return HeldRecord(due.offset, due.base, codec_of(header), made)
+        return HeldRecord(due.offset, due.base, codec_of(header), size, made)
 
     def forget(self, log: HeldLog) -> None:
         """Forget where the batches of a log are: it may have been cut, or be gone."""
