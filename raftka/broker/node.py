@@ -204,6 +204,13 @@ class Node:
             self.runtime.random("ids"),
             self.runtime.clock.wall_ms(),
         )
+        try:
+            self._begin()
+        except REFUSALS:
+            self.logs.close({})  # the next start counts as one after the last shutdown
+            raise
+
+    def _begin(self) -> None:
         self.logs.is_cordoned = lambda path: path in self.settings.cordoned_log_dirs
         self._check_cluster(self.logs.cluster_id)
         self.replicas = ReplicaManager(

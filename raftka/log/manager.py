@@ -695,7 +695,8 @@ class LogManager:
 
     def close(self, high_watermarks: Mapping[Key, int], broker_epoch: int = -1) -> None:
         """Close all logs, and mark each directory whose logs are all sound as cleanly shut down.
-        Raises OSError.
+        Without a broker epoch no client was served: the mark of the last shutdown stays. Raises
+        OSError.
         """
         self._checkpoints.closed = True  # a checkpoint under way goes no further
         for log in self.logs.values():
@@ -707,9 +708,8 @@ class LogManager:
             for name, offsets in self._checkpoints.offsets_of(home, high_watermarks).items():
                 home.write(name, offsets)
             if all(self._sound(key) for key, where in self._homes.items() if where is home):
-                self._files.replace(
-                    f"{home.path}/{CLEAN_SHUTDOWN}", encode_clean_shutdown(broker_epoch)
-                )
+                epoch = home.clean_epoch if broker_epoch < 0 else broker_epoch
+                self._files.replace(f"{home.path}/{CLEAN_SHUTDOWN}", encode_clean_shutdown(epoch))
             home.unlock()
 
     def _sound(self, key: Key) -> bool:

@@ -210,6 +210,28 @@ def test_a_refused_directory_is_not_left_locked() -> None:
         assert stage.wire().ask(METADATA, METADATA.request(topics=None)).topics[0].name == "t"
 
 
+def test_a_refused_start_counts_as_no_shutdown() -> None:
+    """The broker was shut down in order, and nothing has happened since."""
+    with Stage() as stage:
+        node = stage.nodes[1]
+        epoch = node.lifecycle.broker_epoch
+        done: list[bool] = []
+
+        async def shut_down() -> None:
+            await node.shutdown()
+            done.append(True)
+
+        node.runtime.spawn(shut_down, "shutdown")
+        stage.wait(lambda: bool(done))
+        stage.kill(1)
+        stage.start(1, {"raftka.cluster.id": "AnotherClustersIdIs0AA"})
+        stage.wait(lambda: 1 in stage.refused)
+
+        assert stage.start(1).ready is not None
+        stage.wait(stage.nodes[1].ready.is_set)
+        assert stage.nodes[1].logs.previous_epoch == epoch
+
+
 # the controller port
 
 
@@ -315,7 +337,7 @@ MID_STREAM = {
     "an unknown kind": (3).to_bytes(4, "big") + msgpack.packb((99, 1)),
     "a raft message of who is no voter": b"\x00\x00\x00\x03" + msgpack.packb((int(Kind.RAFT), {})),
     "a call without fields": b"\x00\x00\x00\x02" + msgpack.packb((int(Kind.CALL),)),
-    "a call of nothing": b"\x00\x00\x00\x05" + msgpack.packb((int(Kind.CALL), 1, "", [])),
+    "a call of nothing": b"\x00\x00\x00\x05" + msgpack.packb((int(Kind.CALL), 1, None, [])),
     "an answer to nothing": b"\x00\x00\x00\x02" + msgpack.packb((int(Kind.REPLY),)),
     "a second greeting": b"\x00\x00\x00\x02" + msgpack.packb((int(Kind.HELLO),)),
     "observe from nowhere": b"\x00\x00\x00\x03" + msgpack.packb((int(Kind.OBSERVE), None)),

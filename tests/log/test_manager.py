@@ -206,6 +206,18 @@ def test_a_clean_end_leaves_kafkas_files_and_a_short_start() -> None:
     assert [logs.high_watermark("t", partition) for partition in (0, 1)] == [0, 40]
 
 
+def test_a_process_that_never_registered_leaves_the_mark_of_the_last_shutdown() -> None:
+    files = MemoryFiles()
+    manager(files).close({}, broker_epoch=11)
+    manager(files).close({})
+    logs = manager(files)
+    assert logs.previous_epoch == 11
+
+    logs = restarted(files, logs)
+    logs.close({})
+    assert manager(files).previous_epoch == -1, "the process before was killed"
+
+
 def test_a_clean_end_speaks_only_for_what_was_open() -> None:
     files = MemoryFiles()
     logs = manager(files)
