@@ -15,7 +15,7 @@ from raftka.cluster.secured.keys import AUTHORIZER
 from raftka.doctor.checks.finding import CHECKS, Finding
 from raftka.doctor.checks.security import is_valid_for
 from raftka.doctor.checks.table import by_subject, examine
-from raftka.doctor.facts import Broker, Endpoint, Facts
+from raftka.doctor.facts import Broker, Endpoint, Facts, Partition, Topic
 from raftka.doctor.gathering.cluster import ahead_ms
 from raftka.doctor.gathering.node import read_node
 from raftka.metadata.configs.settings import METADATA_DIRECTORY
@@ -62,6 +62,16 @@ def test_the_page_lists_every_kind() -> None:
 
 def test_nothing_known_is_nothing_found() -> None:
     assert examine(Facts()) == []
+
+
+@pytest.mark.parametrize(
+    ("replicas", "isr", "found"), [([1], [1], False), ([1, 2], [1], True), ([1, 2], [1, 2], False)]
+)
+def test_more_replicas_in_sync_than_there_are_replicas_are_not_needed(
+    replicas: list[int], isr: list[int], found: bool
+) -> None:
+    topic = Topic("t", {0: Partition(1, replicas, isr)}, {"min.insync.replicas": "2"})
+    assert ("partitions-under-min-isr" in kinds(Facts(topics={"t": topic}))) is found
 
 
 def test_a_voter_that_answers_and_lags() -> None:

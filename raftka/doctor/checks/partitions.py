@@ -39,7 +39,7 @@ def partitions_under_min_isr(facts: Facts) -> Iterator[Found]:
     under = [
         where
         for where, each in _each(facts)
-        if each.leader >= 0 and len(each.isr) < min_isr(facts, where[0])
+        if each.leader >= 0 and len(each.isr) < min(min_isr(facts, where[0]), len(each.replicas))
     ]
     if under:
         yield Found(
