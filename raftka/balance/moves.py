@@ -26,6 +26,7 @@ LOOK_S = 0.2
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LEADERS = "leader.replication.throttled.replicas"
 FOLLOWERS = "follower.replication.throttled.replicas"
+DONE = {Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION}  # its topic was deleted meanwhile
 ALL = "*"  # in place of a list
 REFUSED = {Code.TOPIC_AUTHORIZATION_FAILED, Code.CLUSTER_AUTHORIZATION_FAILED}
 FORGIVEN = {Code.NONE, Code.ELECTION_NOT_NEEDED, Code.PREFERRED_LEADER_NOT_AVAILABLE}
@@ -174,7 +175,7 @@ def _reassign(client: Client, moves: Sequence[Move], check: Callable[[], None]) 
     try:
         check()
         answers = alter_reassignments(client, {each.where: list(each.after) for each in moves})
-        refused = [(where, code) for where, code in answers if code]
+        refused = [(where, code) for where, code in answers if code not in DONE]
         if refused:
             (topic, index), code = refused[0]
             raise ClientError(f"{topic}-{index} cannot be moved: {name_of_code(code)}")
