@@ -5,10 +5,12 @@ reasons for. Copies nothing.
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from raftka.backup.errors import BackupError
 from raftka.client.blocking.client import Client, Patience
+from raftka.client.blocking.connection import ClientError, Unsupported
 from raftka.metadata.image import MetadataImage, TopicImage
 from raftka.wire.errors import Code, KafkaError, name_of_code
 from raftka.wire.messages.backup import (
@@ -28,6 +30,7 @@ TRIES = 3  # of the whole cut
 KEEP_S = 30.0  # brokers forget a backup that they have not heard of for three minutes
 HOLD_MS = 8_000  # each request renews it
 WAIT_S = 30.0  # for commits that were decided, and for high watermarks
+OTHERS = "no raftka, or one of an earlier release, which makes no backups: upgrade all brokers"
 PASSING = frozenset({Code.OFFSET_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS})
 
 Key = tuple[str, int]  # topic, partition
@@ -106,13 +109,7 @@ class Cutter:
 
     def drop(self) -> None:
         """Let the brokers remove the files. One that is away removes them by itself, later."""
-        for broker in sorted(self._brokers):
-            if (address := self._client.brokers.get(broker)) is not None:
-                try:
-                    row = BACKUP_DROP.request(backup_id=self.backup_id)
-                    self._client.ask_at(address, BACKUP_DROP, row)
-                except OSError:
-                    pass
+        self._tell(BACKUP_DROP, BACKUP_DROP.request(backup_id=self.backup_id))
 
     def _cut_once(self, cut: Cut) -> Cut:
         before, _ = self._metadata()
@@ -151,19 +148,23 @@ class Cutter:
         return [self._ask(broker, BACKUP_HOLD, row) for broker in sorted(alive)]
 
     def _release(self) -> None:
+        self._tell(BACKUP_HOLD, BACKUP_HOLD.request(backup_id=self.backup_id, hold_ms=0))
+
+    def _tell(self, api: Api[Req, Resp], row: Req) -> None:
+        """Tell all brokers that have been asked; one that fails ends its part by itself, later."""
         for broker in sorted(self._brokers):
             if (address := self._client.brokers.get(broker)) is not None:
-                try:
-                    row = BACKUP_HOLD.request(backup_id=self.backup_id, hold_ms=0)
-                    self._client.ask_at(address, BACKUP_HOLD, row)
-                except OSError:
-                    pass  # it ends by itself
+                with suppress(OSError, ClientError):
+                    self._client.ask_at(address, api, row)
 
     # metadata and logs
 
     def _metadata(self) -> tuple[MetadataImage, bytes]:
         row = BACKUP_METADATA.request()
-        answer = self._client.ask(BACKUP_METADATA, row, passing=PASSING.__contains__)
+        try:
+            answer = self._client.ask(BACKUP_METADATA, row, passing=PASSING.__contains__)
+        except Unsupported as error:
+            raise BackupError(f"the cluster is {OTHERS}") from error
         check(answer)
         data = bytes(answer.image)
         self._client.refresh([])
@@ -232,7 +233,10 @@ class Cutter:
 
     def _ask(self, broker: int, api: Api[Req, Resp], row: Req) -> Resp:
         self._brokers.add(broker)
-        answer = self._client.ask_broker(broker, api, row, passing=PASSING.__contains__)
+        try:
+            answer = self._client.ask_broker(broker, api, row, passing=PASSING.__contains__)
+        except Unsupported as error:
+            raise BackupError(f"broker {broker} is {OTHERS}") from error
         check(answer)
         return answer
 

@@ -11,6 +11,7 @@ from raftka.backup import cut as module
 from raftka.backup.cut import Cutter, Interrupted
 from raftka.backup.errors import BackupError
 from raftka.client.blocking.client import Client
+from raftka.client.blocking.connection import Unsupported
 from raftka.metadata.image import BrokerImage, MetadataImage
 from raftka.metadata.records import TopicCreated, TopicDeleted
 from raftka.wire.errors import Code
@@ -49,6 +50,7 @@ class Played(Client):
         self.codes: dict[str, list[int]] = {}  # of a topic: of its next cuts
         self.least: list[int] = []  # as the last cuts of orders were asked
         self.on: dict[str, Callable[[], None]] = {}  # called before the answer
+        self.old: set[int] = set()  # of a release without backups
 
     def refresh(self, names: Any, **_: Any) -> Any:
         self.brokers = {1: ("host", 1), 2: ("host", 2)}
@@ -64,6 +66,8 @@ class Played(Client):
     def ask_broker(
         self, node_id: int, api: Any, row: Any, version: Any = None, *, passing: Any = None
     ) -> Any:
+        if node_id in self.old:
+            raise Unsupported(api.name)
         if api is BACKUP_DROP:
             self.note(f"drop {node_id}")
             return api.response(error_message=None)
@@ -101,6 +105,21 @@ class Played(Client):
 @pytest.fixture
 def played() -> Played:
     return Played()
+
+
+def test_a_broker_of_an_earlier_release_is_named_and_the_others_are_released(
+    played: Played,
+) -> None:
+    played.old = {1}
+    cutter = Cutter(played, "id")
+    with pytest.raises(BackupError, match="broker 1 is no raftka, or one of an earlier release"):
+        cutter.cut()
+    played.old, played.asked = {2}, []
+    with pytest.raises(BackupError, match="broker 2 is"):
+        cutter.cut()
+    cutter.drop()
+
+    assert played.asked == ["metadata", "hold 1", "release 1", "drop 1"]
 
 
 def test_the_order_of_a_cut(played: Played) -> None:
