@@ -3,7 +3,7 @@ reasons for. Copies nothing.
 """
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,7 +28,8 @@ FIRST = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 LAST = ("_schemas",)
 TRIES = 3  # of the whole cut
 KEEP_S = 30.0  # brokers forget a backup that they have not heard of for three minutes
-HOLD_MS = 8_000  # each request renews it
+HOLD_MS, RENEWED_S = 8_000, 2.0  # a hold ends by itself, and is renewed so often
+PARTITIONS_OF_REQUEST = 500
 WAIT_S = 30.0  # for commits that were decided, and for high watermarks
 OTHERS = "no raftka, or one of an earlier release, which makes no backups: upgrade all brokers"
 PASSING = frozenset({Code.OFFSET_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS})
@@ -78,6 +79,8 @@ class Cutter:
         self.backup_id = backup_id
         self._brokers: set[int] = set()  # that have been asked for anything
         self._kept_at = time.monotonic()
+        self._holding: Alive = {}
+        self._held_at = 0.0
 
     def cut(self) -> Cut:
         """Raises BackupError, ClientError, KafkaError, OSError. The brokers keep the files until
@@ -143,7 +146,15 @@ class Cutter:
             if not all(row.held for row in rows):
                 raise Interrupted("a broker did not hold commits all the time: try again")
 
+    def _hold_on(self) -> None:
+        """Renew the hold: many partitions, or one that waits, take longer. Raises Interrupted."""
+        if time.monotonic() > self._held_at + RENEWED_S and not all(
+            row.held for row in self._ask_hold(self._holding, HOLD_MS)
+        ):
+            raise Interrupted("a broker did not hold commits all the time: try again")
+
     def _ask_hold(self, alive: Alive, hold_ms: int) -> list[BackupHoldResponse]:
+        self._holding, self._held_at = alive, time.monotonic()
         row = BACKUP_HOLD.request(backup_id=self.backup_id, hold_ms=hold_ms)
         return [self._ask(broker, BACKUP_HOLD, row) for broker in sorted(alive)]
 
@@ -184,6 +195,7 @@ class Cutter:
         ids = {topic.name: topic.topic_id for topic in topics}
         patience, why = Patience(WAIT_S, "the cut of partitions", BackupError), ""
         while True:
+            self._hold_on()
             for key in left:
                 leader = leader_in(image, ids[key[0]], key[1])
                 if leaders.setdefault(key, leader) != leader:
@@ -206,12 +218,18 @@ class Cutter:
         self, left: Mapping[Key, int], leaders: Mapping[Key, int]
     ) -> list[tuple[Key, BackupCutPartitionResult]]:
         topic_row = BACKUP_CUT.request.topics
-        by_broker: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        requests: dict[tuple[int, int], dict[str, list[int]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        counts: Counter[int] = Counter()
         for key in left:
-            if leaders[key] >= 0:
-                by_broker[leaders[key]][key[0]].append(key[1])
+            broker = leaders[key]
+            if broker >= 0:
+                requests[broker, counts[broker] // PARTITIONS_OF_REQUEST][key[0]].append(key[1])
+                counts[broker] += 1
         rows = []
-        for broker, topics in by_broker.items():
+        for (broker, _), topics in requests.items():
+            self._hold_on()
             asked = [
                 topic_row(
                     name=name,

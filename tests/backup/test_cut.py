@@ -107,6 +107,22 @@ def played() -> Played:
     return Played()
 
 
+def test_a_hold_is_renewed_while_partitions_are_cut(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RENEWED_S", -1.0)
+    Cutter(played, "id").cut()
+    for at, each in enumerate(played.asked):
+        if each.startswith("cut") and not played.asked[at - 1].startswith("cut"):
+            assert played.asked[at - 2 : at] == ["hold 1", "hold 2"]
+
+    played.on = {"cut orders": lambda: played.held.update({2: False})}
+    cutter = Cutter(played, "id")
+    monkeypatch.setattr(module, "TRIES", 1)
+    with pytest.raises(Interrupted, match="did not hold commits all the time"):
+        cutter.cut()
+
+
 def test_a_broker_of_an_earlier_release_is_named_and_the_others_are_released(
     played: Played,
 ) -> None:
