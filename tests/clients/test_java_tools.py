@@ -133,8 +133,8 @@ def test_features_are_raised_and_lowered(kafka: JavaTools) -> None:
         kafka.run("kafka-features downgrade --release-version 4.3")
     with pytest.raises(ToolFailed, match=r"Unsafe metadata downgrade is not supported"):
         kafka.run("kafka-features downgrade --feature metadata.version=30 --unsafe")
-    with pytest.raises(ToolFailed, match="only supports versions 1-2"):
-        kafka.run("kafka-features upgrade --dry-run --feature raftka.version=3")
+    with pytest.raises(ToolFailed, match="only supports versions 1-3"):
+        kafka.run("kafka-features upgrade --dry-run --feature raftka.version=4")
 
 
 def test_records_in_and_out(kafka: JavaTools, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from raftka.client.blocking.reassignments import alter_reassignments
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.properties import parse
 from raftka.console.cluster.findings import SILENT_MS
+from raftka.doctor.gathering.cluster import Questions
 from raftka.wire.messages.share_groups import SHARE_GROUP_HEARTBEAT
 from tests.clients.hanging import UNVERIFIED, hang
 from tests.clients.workload import wait
@@ -170,7 +171,10 @@ def reassignment_stuck(cluster: Live) -> Iterator[None]:
     for each in (1, 2, 3):
         cluster.do(f"raftka configs alter broker {each} -c {rates}")
     with cluster.client() as client:
-        alter_reassignments(client, {("moving", 0): [1, 3]})
+        where = ("moving", 0)
+        alter_reassignments(client, {where: [1, 3]})
+        # what the throttle lets through at once has come
+        wait(lambda: bool(Questions(client).sizes([where], [3]).get((3, where))))
     yield
     for each in (1, 2, 3):
         cluster.do(

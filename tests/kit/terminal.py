@@ -30,6 +30,7 @@ class Terminal:
         self.pid, self._fd = pty.fork()
         if self.pid == 0:
             try:
+                signal.signal(signal.SIGINT, signal.SIG_DFL)  # a job in the background ignores it
                 os.execve(arguments[0], list(arguments), {**environment, "TERM": "xterm"})
             finally:
                 os._exit(127)
@@ -72,9 +73,11 @@ class Terminal:
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
     def _read(self, deadline: float) -> bool:
-        """Read more; return False at the end of the program or of the time."""
-        ready, _, _ = select.select([self._fd], [], [], max(0.0, deadline - time.monotonic()))
-        if not ready:
+        """Read more; return False at the end of the program or of the time, also of a program that
+        prints on and on.
+        """
+        left_s = deadline - time.monotonic()
+        if left_s <= 0 or not select.select([self._fd], [], [], left_s)[0]:
             return False
         try:
             data = os.read(self._fd, 1 << 16)

@@ -5,7 +5,6 @@ transactions, and what a restart knows of both.
 from typing import Any
 
 from raftka.broker.fetch import reading
-from raftka.broker.handlers import list_offsets
 from raftka.broker.replica.partition import Partition
 from raftka.log import log as log_module
 from raftka.log import recovery
@@ -131,12 +130,12 @@ def reader_behind_an_open_transaction_is_not_woken(watched: Any) -> Any:
     return bug
 
 
-@mutant(list_offsets, "_readable_end", "transactions")
+@mutant(Partition, "readable_end", "transactions")
 def offsets_are_listed_up_to_the_high_watermark(_: Any) -> Any:
     """T42: readers of what is committed are told an end that is not theirs."""
 
-    def bug(partition: Partition, isolation_level: int) -> int:
-        return partition.high_watermark
+    def bug(self: Partition, *, is_isolated: bool) -> int:
+        return self.high_watermark
 
     return bug
 

@@ -141,8 +141,8 @@ def letters_leave_a_gap_in_sequences(repair: Any) -> Any:
     """
 
     def bug(self: client_batches.ClientBatches, batch: Any, now_ms: int) -> Any:
-        batch, *others, _ = repair(self, batch, now_ms)
-        return (batch, *others, read_header(batch).count)
+        batch, *others, _, due = repair(self, batch, now_ms)
+        return (batch, *others, read_header(batch).count, due)
 
     return bug
 

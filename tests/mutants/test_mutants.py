@@ -85,8 +85,6 @@ SAMPLE = [  # bug, hunt, seeds within which it must be found
     ("fetch_ends_at_batches_without_records", "left-alone", 4),
     ("snapshot_leaves_deleted_acls", "security", 4),
     ("node_serves_before_it_has_caught_up", "security", 4),
-    ("records_of_a_later_level", "rolling", 4),
-    ("snapshot_of_a_later_level", "rolling", 4),
     ("levels_are_raised_before_all_nodes_know_them", "rolling", 8),
 ]
 

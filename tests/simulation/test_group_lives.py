@@ -128,6 +128,7 @@ def test_the_command_runs_and_replays_lives_of_groups() -> None:
         "consumer-groups",
         "streams",
         "share",
+        "delayed",
         "compaction",
         "archive",
         "left-alone",

@@ -16,6 +16,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 import raftka.wire.messages
+from raftka.broker.network.dispatch import FIRST_OWN_KEY
 from raftka.wire.rows import Row, Struct
 from raftka.wire.schema import AnyApi, Api
 
@@ -70,13 +71,20 @@ LACKING = (
 
 
 def _apis() -> list[AnyApi]:
-    """Everything in raftka.wire.messages: what is written there is compared, listed or not."""
+    """Everything in raftka.wire.messages that is Kafka's, by its key: what is written there is
+    compared, listed or not.
+    """
     modules = [
         import_module(f"raftka.wire.messages.{found.name}")
         for found in pkgutil.iter_modules(raftka.wire.messages.__path__)
     ]
     return sorted(
-        (value for module in modules for value in vars(module).values() if isinstance(value, Api)),
+        (
+            value
+            for module in modules
+            for value in vars(module).values()
+            if isinstance(value, Api) and value.key < FIRST_OWN_KEY
+        ),
         key=lambda api: api.name,
     )
 
