@@ -117,16 +117,19 @@ class Live(Shell):
         assert self.cluster.wait_ready()
 
     def settle(self) -> None:
-        """Wait until all replicas are in sync, and give leaders back."""
+        """Wait until all replicas are in sync, and give leaders back. A broker that has just
+        started may show the ISRs of before: then the election fails, and is tried again.
+        """
         with self.client() as client:
-            wait(
-                lambda: all(
+
+            def is_in_sync() -> bool:
+                return all(
                     len(each.isr_nodes) == len(each.replica_nodes)
                     for topic in client.metadata(None).topics
                     for each in topic.partitions
                 )
-            )
-        self.do("raftka partitions elect")
+
+            wait(lambda: is_in_sync() and not self.shell("raftka partitions elect").returncode)
 
 
 @contextmanager

@@ -52,7 +52,7 @@ class SqlView extends View {
   }
 
   loadWords() {
-    if (me.read_only) return;
+    if (me.read_only || !me.has_sql) return;
     api
       .get("/api/sql/words")
       .then(({ words }) => this.update({ words }))
