@@ -104,7 +104,7 @@ def _known(place: Place, cluster_id: str) -> dict[str, Segment]:
 
 
 class Source(Protocol):
-    """The brokers, as the one who has cut them knows them."""
+    """The brokers of a cut: they keep its files until they are told to drop them."""
 
     backup_id: str
 

@@ -2,8 +2,8 @@
 
 A partition ends before the first batch that has a record later than the moment. A transaction that
 would be committed in one partition and not in another moves the moment back, to before the first
-of its markers, at most BACK_MS. The rest is restore's: what is open then is aborted, and offsets
-behind an end are set to it. Metadata stay those of the cut.
+of its markers, at most BACK_MS. The restore aborts transactions that are open then, and sets
+offsets behind an end to it. Metadata stay those of the cut.
 
 The markers of one transaction have the same producer and epoch, in each partition one. Producers
 before transaction version 2 have one epoch for many transactions: there a marker belongs to the

@@ -61,7 +61,7 @@ def balance(**options: Option) -> None:
     """Move replicas and leaders until brokers are even within 5 % by bytes, leaders and rates.
     Racks and hosts stay apart.
 
-    Ctrl-C ends it: what was moved stays, what is under way is cancelled.
+    Ctrl-C ends it: moved replicas stay, moves under way are cancelled.
     """
     from raftka.cli.admin.balance import balance as verb
 

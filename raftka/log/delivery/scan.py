@@ -7,7 +7,6 @@ records begins there, and not at the log's start.
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Protocol
 
 from raftka.log.delivery.due import AT_ONCE, DELIVERING, HELD_OFFSET, deliver_at, placed_records
@@ -184,16 +183,21 @@ class HeldScan:
 
     def _end_of(self, segment: Segment) -> int:
         """Return the offset behind a segment without a batch from the position on."""
-        following = dict(pairwise(self._log.segments))
-        after = following.get(segment)
-        return self._log.end_offset if after is None else after.base_offset
+        segments = self._log.segments
+        after = segments.slot_of(segment.base_offset) + 1
+        return segments[after].base_offset if after < len(segments) else self._log.end_offset
+
+    def _has(self, segment: Segment) -> bool:
+        segments = self._log.segments
+        slot = segments.slot_of(segment.base_offset)
+        return slot >= 0 and segments[slot] is segment
 
     def _check(self, segment: Segment | None = None) -> None:
         log = self._log
         if (
             log.held is not self._held
             or log.durability.truncations != self._truncations
-            or (segment is not None and segment not in log.segments)
+            or (segment is not None and not self._has(segment))
         ):
             raise Outdated
 
